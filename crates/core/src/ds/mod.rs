@@ -1,0 +1,1 @@
+//! Plain data structures that know nothing of the server.

@@ -1,0 +1,15 @@
+//! Peryton's engine: a Redis-compatible keyspace and SQL tables under one baton, without sockets and without Python.
+//!
+//! The modules are listed from the bottom up; each may use those above it in this list, never those below
+//! (`tests/test_layers.py` enforces it). `docs/architecture.md` has the reading order.
+
+pub mod error;
+pub mod limits;
+
+pub mod ds;
+pub mod env;
+pub mod reply;
+
+pub mod value;
+
+pub mod table;

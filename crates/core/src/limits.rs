@@ -1,0 +1,40 @@
+//! Every bound on what may come from outside or grow inside (invariant 8, principle 9), in one place.
+
+/// Longest bulk string in a request, bytes (Redis: proto-max-bulk-len).
+pub const BULK_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Most arguments in one request (Redis 7: 1024 * 1024).
+pub const ARGUMENTS_MAX: usize = 1024 * 1024;
+/// Longest inline request, bytes (Redis: 64 KiB).
+pub const INLINE_BYTES_MAX: usize = 64 * 1024;
+/// Longest string value, bytes (Redis: 512 MB).
+pub const STRING_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Arguments and length of a request before the client has authenticated (Redis 7).
+pub const UNAUTHENTICATED_ARGUMENTS_MAX: usize = 10;
+/// Longest bulk string before the client has authenticated, bytes (Redis 7).
+pub const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
+/// Most bytes a client's query buffer may hold (Redis: client-query-buffer-limit).
+pub const QUERY_BUFFER_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Numbered databases (Redis: databases 16).
+pub const DATABASES: usize = 16;
+/// Values larger than this are freed away from the baton, bytes.
+pub const LAZY_FREE_BYTES: usize = 64 * 1024;
+/// Deepest nesting of a reply built by a script.
+pub const REPLY_DEPTH_MAX: usize = 128;
+/// Most columns of a table.
+pub const COLUMNS_MAX: usize = 1000;
+/// Most columns of an index.
+pub const INDEX_COLUMNS_MAX: usize = 16;
+/// Most indexes of a table.
+pub const INDEXES_MAX: usize = 64;
+/// Longest encoded index key, bytes.
+pub const INDEX_KEY_BYTES_MAX: usize = 3072;
+/// Longest row, bytes; longer values live out of the page.
+pub const ROW_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Longest SQL text, bytes.
+pub const SQL_BYTES_MAX: usize = 1024 * 1024;
+/// Most parameters of one SQL statement (SQLite's default).
+pub const SQL_PARAMETERS_MAX: usize = 32766;
+/// Cached statements per store.
+pub const STATEMENTS_CACHED: usize = 512;
+/// Deepest nesting of SQL statements, scripts and triggers in each other.
+pub const NESTING_MAX: usize = 16;

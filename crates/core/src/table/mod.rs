@@ -1,0 +1,1 @@
+//! The data of SQL tables: catalog, types, rows, pages, heap, index keys.

@@ -1,0 +1,1 @@
+//! The Python binding of Peryton: registration of the `peryton._core` module.
