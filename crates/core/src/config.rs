@@ -224,11 +224,8 @@ fn set_output_limits(config: &mut Config, text: &str) -> Option<()> {
         return None;
     }
     for group in words.chunks(4) {
-        let limit = OutputLimit {
-            hard_bytes: bytes(group[1])?,
-            soft_bytes: bytes(group[2])?,
-            soft_seconds: number(group[3])?,
-        };
+        let limit =
+            OutputLimit { hard_bytes: bytes(group[1])?, soft_bytes: bytes(group[2])?, soft_seconds: number(group[3])? };
         match group[0] {
             "normal" => config.output_buffer_normal = limit,
             "pubsub" => config.output_buffer_pubsub = limit,
@@ -250,7 +247,9 @@ pub fn set(config: &mut Config, keyspace: &mut Keyspace, name: &str, value: &str
     if let Some(parameter) = PARAMETERS.iter().find(|p| p.name.eq_ignore_ascii_case(name)) {
         return (parameter.set)(config, keyspace, value).ok_or_else(|| {
             let name = name.to_ascii_lowercase();
-            Error::err(format!("CONFIG SET failed (possibly related to argument '{name}') - argument couldn't be parsed"))
+            Error::err(format!(
+                "CONFIG SET failed (possibly related to argument '{name}') - argument couldn't be parsed"
+            ))
         });
     }
     let inert = config.inert.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -264,9 +263,14 @@ mod tests {
 
     #[test]
     fn sizes_have_units() {
-        for (text, expected) in
-            [("100", Some(100)), ("1k", Some(1000)), ("2KB", Some(2048)), ("1gb", Some(1 << 30)), ("x", None), ("1x", None)]
-        {
+        for (text, expected) in [
+            ("100", Some(100)),
+            ("1k", Some(1000)),
+            ("2KB", Some(2048)),
+            ("1gb", Some(1 << 30)),
+            ("x", None),
+            ("1x", None),
+        ] {
             assert_eq!(bytes(text), expected, "{text}");
         }
     }

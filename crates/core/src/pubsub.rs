@@ -65,8 +65,7 @@ impl PubSub {
     /// Everyone who gets a message published to `channel`: subscribers of the channel first, then of patterns.
     pub fn deliveries(&self, channel: &[u8]) -> Vec<Delivery> {
         let direct = self.channels.get(channel).into_iter().flatten();
-        let mut deliveries: Vec<Delivery> =
-            direct.map(|&session| Delivery { session, pattern: None }).collect();
+        let mut deliveries: Vec<Delivery> = direct.map(|&session| Delivery { session, pattern: None }).collect();
         for (pattern, sessions) in &self.patterns {
             if glob::matches(pattern, channel) {
                 let matching = sessions.iter().map(|&session| Delivery { session, pattern: Some(pattern.clone()) });

@@ -167,6 +167,7 @@ impl Connection {
                 Ok(Parsed::Request) => {
                     let args: SmallVec<[&[u8]; 16]> = self.decoder.arguments(buffer).collect();
                     let reply = active.execute(&args);
+                    drop(args);
                     self.after(active, reply);
                 }
                 Err(error) => {

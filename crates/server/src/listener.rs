@@ -83,8 +83,7 @@ impl Drop for Server {
 
 fn bind_tcp(host: &str, port: u16, has_password: bool) -> Result<mio::net::TcpListener> {
     let place = format!("cannot listen on {host}:{port}");
-    let addresses: Vec<SocketAddr> =
-        (host, port).to_socket_addrs().map_err(|e| io_error(&place, &e))?.collect();
+    let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(|e| io_error(&place, &e))?.collect();
     if !has_password && !addresses.iter().all(|address| is_loopback(address.ip())) {
         return Err(Error::err(format!(
             "{place}: other machines could reach it and there is no password; set one (requirepass) or bind to 127.0.0.1"

@@ -9,7 +9,14 @@ use crate::reply::Reply;
 use crate::session::{ReplyMode, Session};
 use crate::state::State;
 
-const fn row(name: &'static str, run: Run, arity: i32, flags: Flags, usage: &'static str, summary: &'static str) -> Spec {
+const fn row(
+    name: &'static str,
+    run: Run,
+    arity: i32,
+    flags: Flags,
+    usage: &'static str,
+    summary: &'static str,
+) -> Spec {
     Spec::row(Group::Connection, name, run, arity, flags, Keys::None, "1.0.0", "O(1)", usage, summary)
 }
 
@@ -47,7 +54,14 @@ pub(super) const COMMANDS: &[Spec] = &[
             "Makes the connection as good as new.",
         )
     },
-    row("quit", quit, -1, BEFORE_AUTH.union(Flags::SUBSCRIBED).union(Flags::MULTI_CONTROL), "", "Closes the connection."),
+    row(
+        "quit",
+        quit,
+        -1,
+        BEFORE_AUTH.union(Flags::SUBSCRIBED).union(Flags::MULTI_CONTROL),
+        "",
+        "Closes the connection.",
+    ),
 ];
 
 fn ping(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {

@@ -8,7 +8,7 @@ pub mod spec;
 pub mod table;
 pub mod waiting;
 
-mod connection;
+pub(crate) mod connection;
 mod pubsub;
 mod server;
 mod string;

@@ -29,7 +29,13 @@ const fn listen(name: &'static str, run: super::spec::Run, arity: i32, summary: 
     }
 }
 
-const fn sub(name: &'static str, run: super::spec::Run, arity: i32, since: &'static str, summary: &'static str) -> Spec {
+const fn sub(
+    name: &'static str,
+    run: super::spec::Run,
+    arity: i32,
+    since: &'static str,
+    summary: &'static str,
+) -> Spec {
     Spec {
         name,
         run,
@@ -53,20 +59,12 @@ pub(super) const COMMANDS: &[Spec] = &[
     listen("punsubscribe", punsubscribe, -1, "Stops listening to patterns, or to all of them."),
     Spec { since: "7.0.0", ..listen("sunsubscribe", sunsubscribe, -1, "Stops listening to shard channels, or all.") },
     Spec {
-        flags: Flags::PUBSUB
-            .union(Flags::LOADING)
-            .union(Flags::STALE)
-            .union(Flags::FAST)
-            .union(Flags::MAY_REPLICATE),
+        flags: Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST).union(Flags::MAY_REPLICATE),
         usage: "channel message",
         ..sub("publish", publish, 3, "2.0.0", "Sends a message to a channel.")
     },
     Spec {
-        flags: Flags::PUBSUB
-            .union(Flags::LOADING)
-            .union(Flags::STALE)
-            .union(Flags::FAST)
-            .union(Flags::MAY_REPLICATE),
+        flags: Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST).union(Flags::MAY_REPLICATE),
         usage: "shardchannel message",
         ..sub("spublish", spublish, 3, "7.0.0", "Sends a message to a shard channel.")
     },
@@ -75,7 +73,13 @@ pub(super) const COMMANDS: &[Spec] = &[
             sub("pubsub|channels", pubsub_channels, -2, "2.8.0", "Lists the channels that have a subscriber."),
             sub("pubsub|numsub", pubsub_numsub, -2, "2.8.0", "Counts the subscribers of channels."),
             sub("pubsub|numpat", pubsub_numpat, 2, "2.8.0", "Counts the patterns subscribed to."),
-            sub("pubsub|shardchannels", pubsub_shardchannels, -2, "7.0.0", "Lists the shard channels with a subscriber."),
+            sub(
+                "pubsub|shardchannels",
+                pubsub_shardchannels,
+                -2,
+                "7.0.0",
+                "Lists the shard channels with a subscriber.",
+            ),
             sub("pubsub|shardnumsub", pubsub_shardnumsub, -2, "7.0.0", "Counts the subscribers of shard channels."),
             sub("pubsub|help", pubsub_help, 2, "6.2.0", "Shows what PUBSUB can do."),
         ],
@@ -222,4 +226,3 @@ pub(super) fn forget_subscriptions(state: &mut State, session: &mut Session) {
         }
     }
 }
-

@@ -9,7 +9,14 @@ use crate::reply::Reply;
 /// The version of Redis whose commands and replies are spoken.
 pub const REDIS_VERSION: &str = "7.0.15";
 
-const fn row(name: &'static str, run: Run, arity: i32, flags: Flags, usage: &'static str, summary: &'static str) -> Spec {
+const fn row(
+    name: &'static str,
+    run: Run,
+    arity: i32,
+    flags: Flags,
+    usage: &'static str,
+    summary: &'static str,
+) -> Spec {
     Spec::row(Group::Server, name, run, arity, flags, Keys::None, "1.0.0", "O(1)", usage, summary)
 }
 
@@ -30,7 +37,8 @@ pub(super) fn container(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 /// The lines of `<CONTAINER> HELP`, from the command table.
 pub(super) fn help(container: &str) -> Reply {
-    let mut lines = vec![Reply::status(format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"))];
+    let mut lines =
+        vec![Reply::status(format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"))];
     let command = TABLE.find(container.as_bytes());
     for sub in command.map_or(&[][..], |c| &c.subcommands) {
         let name = sub.spec.name.rsplit('|').next().unwrap_or_default().to_ascii_uppercase();

@@ -65,7 +65,8 @@ fn run_again(state: &mut State, session: &mut Session, request: &OwnedRequest) -
     let args: Vec<&[u8]> = request.iter().map(|arg| &arg[..]).collect();
     let Ok(command) = dispatch::find(args[0], &args) else { return Reply::None };
     let mut effect = state.new_effect();
-    let reply = dispatch::call(&mut Context { state, session, effect: &mut effect, origin: Origin::Retry }, command, &args);
+    let reply =
+        dispatch::call(&mut Context { state, session, effect: &mut effect, origin: Origin::Retry }, command, &args);
     dispatch::commit_quietly(state, session, effect);
     reply
 }

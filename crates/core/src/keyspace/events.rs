@@ -74,9 +74,8 @@ impl EventClass {
     /// The letters that give these classes, `A` for all.
     pub fn letters(self) -> String {
         let all = self.contains(EventClass::ALL);
-        let rest = LETTERS.iter().filter(|(_, class)| {
-            self.contains(*class) && !(all && EventClass::ALL.contains(*class))
-        });
+        let rest =
+            LETTERS.iter().filter(|(_, class)| self.contains(*class) && !(all && EventClass::ALL.contains(*class)));
         all.then_some('A').into_iter().chain(rest.map(|(letter, _)| *letter)).collect()
     }
 

@@ -34,11 +34,8 @@ pub struct Limits {
 
 impl Limits {
     /// For a client that may do anything.
-    pub const TRUSTED: Limits = Limits {
-        arguments_max: limits::ARGUMENTS_MAX,
-        bulk_bytes_max: limits::BULK_BYTES_MAX,
-        unauthenticated: false,
-    };
+    pub const TRUSTED: Limits =
+        Limits { arguments_max: limits::ARGUMENTS_MAX, bulk_bytes_max: limits::BULK_BYTES_MAX, unauthenticated: false };
     /// For a client that has yet to give its password.
     pub const UNAUTHENTICATED: Limits = Limits {
         arguments_max: limits::UNAUTHENTICATED_ARGUMENTS_MAX,

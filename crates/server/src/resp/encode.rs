@@ -111,6 +111,6 @@ fn one_line(text: &mut [u8]) {
 }
 
 fn double(value: f64, resp3: bool, out: &mut Vec<u8>) {
-    let text = peryton_core::ds::number::format_double(value);
+    let text = peryton_core::ds::number::score_text(value);
     if resp3 { line(b',', text.as_bytes(), out) } else { bulk(text.as_bytes(), out) }
 }
