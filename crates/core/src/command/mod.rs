@@ -8,6 +8,12 @@ pub mod spec;
 pub mod table;
 pub mod waiting;
 
+mod client;
+mod commands;
+mod config;
+mod info;
+mod usage;
+
 pub(crate) mod connection;
 mod pubsub;
 mod server;

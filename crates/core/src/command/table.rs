@@ -1,12 +1,22 @@
 //! The command table: every command by name, put together from the families' own lists.
 
 use super::spec::Spec;
-use super::{connection, pubsub, server, string, transaction};
+use super::{client, commands, config, connection, info, pubsub, server, string, transaction};
 use std::sync::LazyLock;
 
 /// The families' lists.
 const FAMILIES: &[&[Spec]] =
-    &[connection::COMMANDS, server::COMMANDS, string::COMMANDS, transaction::COMMANDS, pubsub::COMMANDS];
+    &[
+    connection::COMMANDS,
+    client::COMMANDS,
+    commands::COMMANDS,
+    config::COMMANDS,
+    info::COMMANDS,
+    server::COMMANDS,
+    string::COMMANDS,
+    transaction::COMMANDS,
+    pubsub::COMMANDS,
+];
 
 /// A command and its number, which indexes the counters.
 pub struct Command {
