@@ -12,4 +12,6 @@ pub mod reply;
 
 pub mod value;
 
+pub mod keyspace;
+
 pub mod table;

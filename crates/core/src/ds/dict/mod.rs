@@ -18,7 +18,7 @@ mod pages;
 #[cfg(test)]
 mod tests;
 
-pub use body::Body;
+pub use body::{At, Body};
 pub use line::Slot;
 
 use body::Place;
@@ -80,7 +80,7 @@ impl<S: Slot> Dict<S> {
     ///
     /// The floor is what full buckets take (5.3 bytes for width 4, 7.1 for 6) plus half an overflow bucket a chain; near
     /// it chains grow long. These values keep a hit near 1.1 buckets for the wider slots, 1.2 for row ids.
-    const BUDGET: u64 = [7 * 16 + 4, 9 * 16 + 4, 11 * 16 + 4, 14 * 16, 14 * 16][S::WIDTH - 4];
+    const BUDGET: u64 = [7 * 16 + 5, 9 * 16 + 4, 11 * 16 + 4, 14 * 16, 14 * 16][S::WIDTH - 4];
 
     /// An empty dict, which needs no memory.
     pub const fn new() -> Self {
@@ -115,18 +115,39 @@ impl<S: Slot> Dict<S> {
 
     /// Puts `new`, whose hash must be the same, in the place of the entry that `eq` accepts, and returns that.
     pub fn replace(&mut self, hash: u64, new: S, eq: impl FnMut(S) -> bool) -> Option<S> {
-        let (place, i, old) = self.body.locate(hash, eq)?;
-        self.at_mut(place).put(i, tag_of(hash), new);
+        let (at, old) = self.body.find_at(hash, eq)?;
+        self.replace_at(at, hash, new);
         Some(old)
     }
 
     /// Removes the first entry under `hash` that `eq` accepts.
     pub fn remove(&mut self, hash: u64, eq: impl FnMut(S) -> bool) -> Option<S> {
-        let (place, i, slot) = self.body.locate(hash, eq)?;
-        self.remove_at(place, i);
+        let (at, _) = self.body.find_at(hash, eq)?;
+        Some(self.remove_at(at))
+    }
+
+    /// Puts `new`, whose hash must be the same, at a position that `find_at` gave; the dict has not changed since.
+    #[inline]
+    pub fn replace_at(&mut self, at: At, hash: u64, new: S) {
+        self.at_mut_checked(at.0).put(at.1, tag_of(hash), new);
+    }
+
+    /// Removes the entry at a position that `find_at` gave; the dict has not changed since.
+    pub fn remove_at(&mut self, at: At) -> S {
+        let slot = self.at_mut_checked(at.0).slot(at.1);
+        self.fill_hole(at.0, at.1);
         self.body.len -= 1;
         self.shrink();
-        Some(slot)
+        slot
+    }
+
+    /// Changes the entries of bucket `index` (below `bucket_count`) by `change`, which must keep their hashes.
+    pub fn update_bucket(&mut self, index: usize, mut change: impl FnMut(S) -> S) {
+        let place = self.body.place(index);
+        let line = self.at_mut(place);
+        for i in line.entries::<S>() {
+            line.put(i, line.tag::<S>(i), change(line.slot(i)));
+        }
     }
 
     /// Removes every entry and frees all memory at once; `drain` does it in slices.
@@ -172,6 +193,17 @@ impl<S: Slot> Dict<S> {
         }
     }
 
+    /// As `at_mut`, for places that come from outside.
+    #[inline]
+    fn at_mut_checked(&mut self, place: Place) -> &mut Line {
+        let exists = match place {
+            Place::Primary(i) => i < self.body.primary.len(),
+            Place::Overflow(i) => i < self.body.overflow.len(),
+        };
+        assert!(exists, "a position from before the dict changed");
+        self.at_mut(place)
+    }
+
     /// Adds an entry to the chain of `bucket`.
     #[inline]
     fn add(&mut self, bucket: u32, tag: u8, slot: S) {
@@ -200,7 +232,7 @@ impl<S: Slot> Dict<S> {
     }
 
     /// Empties a position and fills the hole from the chain's last bucket, so that only that one has holes.
-    fn remove_at(&mut self, place: Place, i: usize) {
+    fn fill_hole(&mut self, place: Place, i: usize) {
         let (mut before, mut tail) = (None, place);
         while let Some(next) = self.body.at(tail).link::<S>() {
             (before, tail) = (Some(tail), Place::Overflow(next));

@@ -1,0 +1,8 @@
+//! Keys to values: entries, numbered databases, deadlines.
+
+pub mod database;
+mod deadlines;
+pub mod entry;
+
+pub use database::{Database, EntryMut};
+pub use entry::{Entry, EntryRef, EntryValue, ValueRef};
