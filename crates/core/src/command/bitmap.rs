@@ -31,13 +31,34 @@ const OPERATIONS: &str = "key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL
                           WRAP | SAT | FAIL] INCRBY encoding offset increment ...]";
 
 pub(super) const COMMANDS: &[Spec] = &[
-    Spec { complexity: "O(1)", ..row("setbit", setbit, 4, WRITE, Keys::ONE, "2.2.0", "key offset value", "Sets a bit.") },
+    Spec {
+        complexity: "O(1)",
+        ..row("setbit", setbit, 4, WRITE, Keys::ONE, "2.2.0", "key offset value", "Sets a bit.")
+    },
     Spec {
         complexity: "O(1)",
         ..row("getbit", getbit, 3, READ.union(Flags::FAST), Keys::ONE, "2.2.0", "key offset", "Gets a bit.")
     },
-    row("bitcount", bitcount, -2, READ, Keys::ONE, "2.6.0", "key [start end [BYTE | BIT]]", "Counts the bits that are set."),
-    row("bitpos", bitpos, -3, READ, Keys::ONE, "2.8.7", "key bit [start [end [BYTE | BIT]]]", "Finds the first bit of a kind."),
+    row(
+        "bitcount",
+        bitcount,
+        -2,
+        READ,
+        Keys::ONE,
+        "2.6.0",
+        "key [start end [BYTE | BIT]]",
+        "Counts the bits that are set.",
+    ),
+    row(
+        "bitpos",
+        bitpos,
+        -3,
+        READ,
+        Keys::ONE,
+        "2.8.7",
+        "key bit [start [end [BYTE | BIT]]]",
+        "Finds the first bit of a kind.",
+    ),
     row(
         "bitop",
         bitop,
@@ -121,9 +142,7 @@ fn bitpos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let (start, end, unit) = match &args[3..] {
         [] => (0, None, Unit::Byte),
         [start] => (integer(start)?, None, Unit::Byte),
-        [start, end, rest @ ..] if rest.len() <= 1 => {
-            (integer(start)?, Some(integer(end)?), unit(rest.first())?)
-        }
+        [start, end, rest @ ..] if rest.len() <= 1 => (integer(start)?, Some(integer(end)?), unit(rest.first())?),
         _ => return Err(Error::syntax()),
     };
     Ok(Reply::Int(bits::position(&bytes, bit, start, end, unit).map_or(-1, |position| position as i64)))
@@ -141,7 +160,8 @@ fn bitop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         return Err(Error::err("BITOP NOT must be called with a single source key."));
     }
     let mut keys = ctx.keys();
-    let sources = args[3..].iter().map(|key| Ok(keys.string(key)?.map_or(Blob::new(), |bytes| Blob::from_slice(&bytes))));
+    let sources =
+        args[3..].iter().map(|key| Ok(keys.string(key)?.map_or(Blob::new(), |bytes| Blob::from_slice(&bytes))));
     let sources: Vec<Blob> = sources.collect::<Result<_>>()?;
     let slices: Vec<&[u8]> = sources.iter().map(|blob| &blob[..]).collect();
     let result = bits::combine(how, &slices);
@@ -252,7 +272,12 @@ fn read(step: &Step, bytes: &[u8]) -> Reply {
     }
 }
 
-fn perform(step: &Step, string: &mut Str, edit: &mut crate::value::Edit<'_, crate::value::StrOp>, changes: &mut usize) -> Result<Reply> {
+fn perform(
+    step: &Step,
+    string: &mut Str,
+    edit: &mut crate::value::Edit<'_, crate::value::StrOp>,
+    changes: &mut usize,
+) -> Result<Reply> {
     let result = match *step {
         Step::Get(..) => return Ok(read(step, string)),
         Step::Set(field, offset, value, overflow) => field.set(string, offset, value, overflow, edit)?,

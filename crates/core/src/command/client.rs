@@ -6,43 +6,62 @@ use super::context::Context;
 use super::server::{container, help};
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use super::waiting;
-use crate::error::{Error, Result};
 use crate::ds::number;
+use crate::error::{Error, Result};
 use crate::reply::Reply;
 use crate::session::{ReplyMode, Session, SessionId};
 
-const fn row(name: &'static str, run: Run, arity: i32, since: &'static str, usage: &'static str, summary: &'static str) -> Spec {
+const fn row(
+    name: &'static str,
+    run: Run,
+    arity: i32,
+    since: &'static str,
+    usage: &'static str,
+    summary: &'static str,
+) -> Spec {
     let flags = Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE);
     Spec::row(Group::Connection, name, run, arity, flags, Keys::None, since, "O(1)", usage, summary)
 }
 
 const fn admin(spec: Spec) -> Spec {
-    Spec { flags: spec.flags.union(Flags::ADMIN), complexity: "O(N) where N is the number of client connections", ..spec }
+    Spec {
+        flags: spec.flags.union(Flags::ADMIN),
+        complexity: "O(N) where N is the number of client connections",
+        ..spec
+    }
 }
 
-pub(super) const COMMANDS: &[Spec] = &[row("client", container, -2, "2.4.0", "", "Looks after client connections.").with(&[
-    row("client|id", id, 2, "5.0.0", "", "Tells the connection's number."),
-    row("client|info", info, 2, "6.2.0", "", "Describes this connection."),
-    admin(row("client|list", list, -2, "2.4.0", "[TYPE type] [ID id [id ...]]", "Describes all connections.")),
-    row("client|getname", getname, 2, "2.6.9", "", "Tells the connection's name."),
-    row("client|setname", setname, 3, "2.6.9", "connection-name", "Names the connection."),
-    row("client|setinfo", setinfo, 4, "7.2.0", "LIB-NAME name | LIB-VER version", "Names the client's library."),
-    admin(row(
-        "client|kill",
-        kill,
-        -3,
-        "2.4.0",
-        "ip:port | [ID id] [TYPE type] [ADDR ip:port] [LADDR ip:port] [USER name] [SKIPME yes|no]",
-        "Closes connections.",
-    )),
-    row("client|reply", reply, 3, "3.2.0", "ON | OFF | SKIP", "Chooses whether replies are sent."),
-    admin(row("client|unblock", unblock, -3, "5.0.0", "client-id [TIMEOUT | ERROR]", "Ends a client's wait.")),
-    admin(row("client|no-evict", no_evict, 3, "7.0.0", "ON | OFF", "Keeps the connection when memory is short.")),
-    row("client|no-touch", no_touch, 3, "7.2.0", "ON | OFF", "Makes the connection's look-ups leave no trace in LRU and LFU."),
-    row("client|getredir", getredir, 2, "6.0.0", "", "Tells where invalidation messages go."),
-    row("client|trackinginfo", trackinginfo, 2, "6.2.0", "", "Tells how this connection tracks keys."),
-    row("client|help", client_help, 2, "5.0.0", "", "Shows what CLIENT can do."),
-])];
+pub(super) const COMMANDS: &[Spec] = &[row("client", container, -2, "2.4.0", "", "Looks after client connections.")
+    .with(&[
+        row("client|id", id, 2, "5.0.0", "", "Tells the connection's number."),
+        row("client|info", info, 2, "6.2.0", "", "Describes this connection."),
+        admin(row("client|list", list, -2, "2.4.0", "[TYPE type] [ID id [id ...]]", "Describes all connections.")),
+        row("client|getname", getname, 2, "2.6.9", "", "Tells the connection's name."),
+        row("client|setname", setname, 3, "2.6.9", "connection-name", "Names the connection."),
+        row("client|setinfo", setinfo, 4, "7.2.0", "LIB-NAME name | LIB-VER version", "Names the client's library."),
+        admin(row(
+            "client|kill",
+            kill,
+            -3,
+            "2.4.0",
+            "ip:port | [ID id] [TYPE type] [ADDR ip:port] [LADDR ip:port] [USER name] [SKIPME yes|no]",
+            "Closes connections.",
+        )),
+        row("client|reply", reply, 3, "3.2.0", "ON | OFF | SKIP", "Chooses whether replies are sent."),
+        admin(row("client|unblock", unblock, -3, "5.0.0", "client-id [TIMEOUT | ERROR]", "Ends a client's wait.")),
+        admin(row("client|no-evict", no_evict, 3, "7.0.0", "ON | OFF", "Keeps the connection when memory is short.")),
+        row(
+            "client|no-touch",
+            no_touch,
+            3,
+            "7.2.0",
+            "ON | OFF",
+            "Makes the connection's look-ups leave no trace in LRU and LFU.",
+        ),
+        row("client|getredir", getredir, 2, "6.0.0", "", "Tells where invalidation messages go."),
+        row("client|trackinginfo", trackinginfo, 2, "6.2.0", "", "Tells how this connection tracks keys."),
+        row("client|help", client_help, 2, "5.0.0", "", "Shows what CLIENT can do."),
+    ])];
 
 fn client_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     Ok(help("CLIENT"))
@@ -279,11 +298,8 @@ impl<'a> Filter<'a> {
 fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     // The old form names one address and answers OK; the new one counts.
     let old_form = args.len() == 3;
-    let filter = if old_form {
-        Filter { address: Some(args[2]), ..Filter::default() }
-    } else {
-        Filter::parse(&args[2..])?
-    };
+    let filter =
+        if old_form { Filter { address: Some(args[2]), ..Filter::default() } } else { Filter::parse(&args[2..])? };
     let mut killed = 0;
     for session in ctx.state.sessions.values_mut().filter(|session| filter.matches(session)) {
         session.killed = true;

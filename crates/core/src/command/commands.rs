@@ -9,7 +9,14 @@ use crate::ds::glob;
 use crate::error::{Error, Result};
 use crate::reply::Reply;
 
-const fn row(name: &'static str, run: Run, arity: i32, since: &'static str, usage: &'static str, summary: &'static str) -> Spec {
+const fn row(
+    name: &'static str,
+    run: Run,
+    arity: i32,
+    since: &'static str,
+    usage: &'static str,
+    summary: &'static str,
+) -> Spec {
     let flags = Flags::LOADING.union(Flags::STALE);
     let complexity = "O(N) where N is the number of commands to look up";
     Spec::row(Group::Server, name, run, arity, flags, Keys::None, since, complexity, usage, summary)
@@ -20,8 +27,22 @@ pub(super) const COMMANDS: &[Spec] = &[row("command", all, -1, "2.8.13", "", "De
     row("command|info", info, -2, "2.8.13", "[name [name ...]]", "Describes some commands, or all."),
     row("command|docs", docs, -2, "7.0.0", "[name [name ...]]", "Gives the documentation of some commands, or of all."),
     row("command|getkeys", getkeys, -3, "2.8.13", "command [arg ...]", "Finds the keys among a request's arguments."),
-    row("command|getkeysandflags", getkeysandflags, -3, "7.0.0", "command [arg ...]", "Finds the keys and how they are used."),
-    row("command|list", list, -2, "7.0.0", "[FILTERBY MODULE name | ACLCAT category | PATTERN pattern]", "Lists command names."),
+    row(
+        "command|getkeysandflags",
+        getkeysandflags,
+        -3,
+        "7.0.0",
+        "command [arg ...]",
+        "Finds the keys and how they are used.",
+    ),
+    row(
+        "command|list",
+        list,
+        -2,
+        "7.0.0",
+        "[FILTERBY MODULE name | ACLCAT category | PATTERN pattern]",
+        "Lists command names.",
+    ),
     row("command|help", command_help, 2, "5.0.0", "", "Shows what COMMAND can do."),
 ])];
 
@@ -92,7 +113,7 @@ fn categories(spec: &Spec) -> Vec<&'static str> {
         (has(Flags::READONLY) && spec.group != Group::Scripting, "@read"),
         (!family.is_empty() && spec.group != Group::PubSub, family),
         (has(Flags::ADMIN), "@admin"),
-        (has(Flags::ADMIN) , "@dangerous"),
+        (has(Flags::ADMIN), "@dangerous"),
         (has(Flags::PUBSUB), "@pubsub"),
         (has(Flags::FAST), "@fast"),
         (!has(Flags::FAST), "@slow"),
@@ -216,9 +237,9 @@ fn list(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         [by, what, value] if is(by, "FILTERBY") && is(what, "PATTERN") => {
             all.filter(|spec| glob::matches_nocase(value, spec.name.as_bytes())).collect()
         }
-        [by, what, value] if is(by, "FILTERBY") && is(what, "ACLCAT") => {
-            all.filter(|spec| categories(spec).iter().any(|name| name.as_bytes()[1..].eq_ignore_ascii_case(value))).collect()
-        }
+        [by, what, value] if is(by, "FILTERBY") && is(what, "ACLCAT") => all
+            .filter(|spec| categories(spec).iter().any(|name| name.as_bytes()[1..].eq_ignore_ascii_case(value)))
+            .collect(),
         [by, what, _] if is(by, "FILTERBY") && is(what, "MODULE") => Vec::new(),
         _ => return Err(Error::syntax()),
     };

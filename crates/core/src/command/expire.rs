@@ -8,19 +8,67 @@ use crate::error::{Error, Result};
 use crate::keyspace::{self, EventClass};
 use crate::reply::Reply;
 
-const fn row(name: &'static str, run: Run, arity: i32, flags: Flags, since: &'static str, usage: &'static str, summary: &'static str) -> Spec {
+const fn row(
+    name: &'static str,
+    run: Run,
+    arity: i32,
+    flags: Flags,
+    since: &'static str,
+    usage: &'static str,
+    summary: &'static str,
+) -> Spec {
     Spec::row(Group::Generic, name, run, arity, flags.union(Flags::FAST), Keys::ONE, since, "O(1)", usage, summary)
 }
 
 pub(super) const COMMANDS: &[Spec] = &[
-    row("expire", expire, -3, Flags::WRITE, "1.0.0", "key seconds [NX | XX | GT | LT]", "Sets the time to live, seconds."),
-    row("pexpire", pexpire, -3, Flags::WRITE, "2.6.0", "key milliseconds [NX | XX | GT | LT]", "Sets the time to live, milliseconds."),
-    row("expireat", expireat, -3, Flags::WRITE, "1.2.0", "key unix-time-seconds [NX | XX | GT | LT]", "Sets when the key ends, seconds since 1970."),
-    row("pexpireat", pexpireat, -3, Flags::WRITE, "2.6.0", "key unix-time-milliseconds [NX | XX | GT | LT]", "Sets when the key ends, milliseconds since 1970."),
+    row(
+        "expire",
+        expire,
+        -3,
+        Flags::WRITE,
+        "1.0.0",
+        "key seconds [NX | XX | GT | LT]",
+        "Sets the time to live, seconds.",
+    ),
+    row(
+        "pexpire",
+        pexpire,
+        -3,
+        Flags::WRITE,
+        "2.6.0",
+        "key milliseconds [NX | XX | GT | LT]",
+        "Sets the time to live, milliseconds.",
+    ),
+    row(
+        "expireat",
+        expireat,
+        -3,
+        Flags::WRITE,
+        "1.2.0",
+        "key unix-time-seconds [NX | XX | GT | LT]",
+        "Sets when the key ends, seconds since 1970.",
+    ),
+    row(
+        "pexpireat",
+        pexpireat,
+        -3,
+        Flags::WRITE,
+        "2.6.0",
+        "key unix-time-milliseconds [NX | XX | GT | LT]",
+        "Sets when the key ends, milliseconds since 1970.",
+    ),
     row("ttl", ttl, 2, Flags::READONLY, "1.0.0", "key", "Tells the time to live, seconds."),
     row("pttl", pttl, 2, Flags::READONLY, "2.6.0", "key", "Tells the time to live, milliseconds."),
     row("expiretime", expiretime, 2, Flags::READONLY, "7.0.0", "key", "Tells when the key ends, seconds since 1970."),
-    row("pexpiretime", pexpiretime, 2, Flags::READONLY, "7.0.0", "key", "Tells when the key ends, milliseconds since 1970."),
+    row(
+        "pexpiretime",
+        pexpiretime,
+        2,
+        Flags::READONLY,
+        "7.0.0",
+        "key",
+        "Tells when the key ends, milliseconds since 1970.",
+    ),
     row("persist", persist, 2, Flags::WRITE, "2.2.0", "key", "Removes the time to live."),
 ];
 

@@ -33,7 +33,15 @@ const GROW: Flags = WRITE.union(Flags::DENYOOM);
 pub(super) const COMMANDS: &[Spec] = &[
     row("hset", hset, -4, GROW, "2.0.0", "key field value [field value ...]", "Sets fields of a hash."),
     row("hsetnx", hsetnx, 4, GROW, "2.0.0", "key field value", "Sets a field unless it exists."),
-    row("hmset", hmset, -4, GROW, "2.0.0", "key field value [field value ...]", "Sets fields of a hash (old form of HSET)."),
+    row(
+        "hmset",
+        hmset,
+        -4,
+        GROW,
+        "2.0.0",
+        "key field value [field value ...]",
+        "Sets fields of a hash (old form of HSET).",
+    ),
     row("hget", hget, 3, READ, "2.0.0", "key field", "Gets the value of a field."),
     row("hmget", hmget, -3, READ, "2.0.0", "key field [field ...]", "Gets the values of several fields."),
     row("hdel", hdel, -3, WRITE, "2.0.0", "key field [field ...]", "Removes fields."),
@@ -41,12 +49,28 @@ pub(super) const COMMANDS: &[Spec] = &[
     row("hstrlen", hstrlen, 3, READ, "3.2.0", "key field", "Tells the length of a field's value, bytes."),
     row("hexists", hexists, 3, READ, "2.0.0", "key field", "Tells whether a field exists."),
     row("hincrby", hincrby, 4, GROW, "2.0.0", "key field increment", "Adds to an integer in a field."),
-    row("hincrbyfloat", hincrbyfloat, 4, GROW, "2.6.0", "key field increment", "Adds to a floating-point number in a field."),
+    row(
+        "hincrbyfloat",
+        hincrbyfloat,
+        4,
+        GROW,
+        "2.6.0",
+        "key field increment",
+        "Adds to a floating-point number in a field.",
+    ),
     whole(row("hgetall", hgetall, 2, Flags::READONLY, "2.0.0", "key", "Gets all fields and values.")),
     whole(row("hkeys", hkeys, 2, Flags::READONLY, "2.0.0", "key", "Gets all fields.")),
     whole(row("hvals", hvals, 2, Flags::READONLY, "2.0.0", "key", "Gets all values.")),
     row("hrandfield", hrandfield, -2, Flags::READONLY, "6.2.0", "key [count [WITHVALUES]]", "Picks fields at random."),
-    row("hscan", hscan, -3, Flags::READONLY, "2.8.0", "key cursor [MATCH pattern] [COUNT count]", "Lists the fields a part at a time."),
+    row(
+        "hscan",
+        hscan,
+        -3,
+        Flags::READONLY,
+        "2.8.0",
+        "key cursor [MATCH pattern] [COUNT count]",
+        "Lists the fields a part at a time.",
+    ),
 ];
 
 fn set(ctx: &mut Context<'_>, args: &[&[u8]], command: &str) -> Result<usize> {

@@ -35,23 +35,146 @@ const OBJECT_KEY: Keys = Keys::Range { first: 2, last: 2, step: 1 };
 
 pub(super) const COMMANDS: &[Spec] = &[
     costs(PER_KEY, row("del", del, -2, WRITE, Keys::ALL, "1.0.0", "key [key ...]", "Removes keys.")),
-    costs(PER_KEY, row("unlink", unlink, -2, WRITE.union(Flags::FAST), Keys::ALL, "4.0.0", "key [key ...]", "Removes keys; their memory is freed in the background.")),
-    costs(PER_KEY, row("exists", exists, -2, READ, Keys::ALL, "1.0.0", "key [key ...]", "Counts how many of the keys exist.")),
-    costs(PER_KEY, row("touch", touch, -2, READ, Keys::ALL, "3.2.1", "key [key ...]", "Marks keys as used; counts those that exist.")),
+    costs(
+        PER_KEY,
+        row(
+            "unlink",
+            unlink,
+            -2,
+            WRITE.union(Flags::FAST),
+            Keys::ALL,
+            "4.0.0",
+            "key [key ...]",
+            "Removes keys; their memory is freed in the background.",
+        ),
+    ),
+    costs(
+        PER_KEY,
+        row("exists", exists, -2, READ, Keys::ALL, "1.0.0", "key [key ...]", "Counts how many of the keys exist."),
+    ),
+    costs(
+        PER_KEY,
+        row(
+            "touch",
+            touch,
+            -2,
+            READ,
+            Keys::ALL,
+            "3.2.1",
+            "key [key ...]",
+            "Marks keys as used; counts those that exist.",
+        ),
+    ),
     row("type", kind, 2, READ, Keys::ONE, "1.0.0", "key", "Tells the type of a key's value."),
-    costs(ALL_KEYS, row("keys", keys, 2, Flags::READONLY, Keys::None, "1.0.0", "pattern", "Lists all keys that match.")),
+    costs(
+        ALL_KEYS,
+        row("keys", keys, 2, Flags::READONLY, Keys::None, "1.0.0", "pattern", "Lists all keys that match."),
+    ),
     row("randomkey", randomkey, 1, Flags::READONLY, Keys::None, "1.0.0", "", "Picks a key at random."),
-    row("rename", rename, 3, WRITE, Keys::TWO, "1.0.0", "key newkey", "Gives a key another name, replacing what had it."),
-    row("renamenx", renamenx, 3, WRITE.union(Flags::FAST), Keys::TWO, "1.0.0", "key newkey", "Gives a key another name unless it is taken."),
-    row("move", move_key, 3, WRITE.union(Flags::FAST), Keys::ONE, "1.0.0", "key db", "Moves a key to another database."),
-    costs("O(N) where N is the size of the value", row("copy", copy, -3, WRITE.union(Flags::DENYOOM), Keys::TWO, "6.2.0", "source destination [DB destination-db] [REPLACE]", "Copies a key.")),
-    row("scan", scan, -2, Flags::READONLY, Keys::None, "2.8.0", "cursor [MATCH pattern] [COUNT count] [TYPE type]", "Lists the keys a part at a time."),
+    row(
+        "rename",
+        rename,
+        3,
+        WRITE,
+        Keys::TWO,
+        "1.0.0",
+        "key newkey",
+        "Gives a key another name, replacing what had it.",
+    ),
+    row(
+        "renamenx",
+        renamenx,
+        3,
+        WRITE.union(Flags::FAST),
+        Keys::TWO,
+        "1.0.0",
+        "key newkey",
+        "Gives a key another name unless it is taken.",
+    ),
+    row(
+        "move",
+        move_key,
+        3,
+        WRITE.union(Flags::FAST),
+        Keys::ONE,
+        "1.0.0",
+        "key db",
+        "Moves a key to another database.",
+    ),
+    costs(
+        "O(N) where N is the size of the value",
+        row(
+            "copy",
+            copy,
+            -3,
+            WRITE.union(Flags::DENYOOM),
+            Keys::TWO,
+            "6.2.0",
+            "source destination [DB destination-db] [REPLACE]",
+            "Copies a key.",
+        ),
+    ),
+    row(
+        "scan",
+        scan,
+        -2,
+        Flags::READONLY,
+        Keys::None,
+        "2.8.0",
+        "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+        "Lists the keys a part at a time.",
+    ),
     row("object", container, -2, Flags::empty(), Keys::None, "2.2.3", "", "Looks inside keys.").with(&[
-        row("object|encoding", object_encoding, 3, Flags::READONLY, OBJECT_KEY, "2.2.3", "key", "Tells how a value is represented."),
-        row("object|refcount", object_refcount, 3, Flags::READONLY, OBJECT_KEY, "2.2.3", "key", "Tells how many references a value has."),
-        row("object|idletime", object_idletime, 3, Flags::READONLY, OBJECT_KEY, "2.2.3", "key", "Tells how long a key was not used, seconds."),
-        row("object|freq", object_freq, 3, Flags::READONLY, OBJECT_KEY, "4.0.0", "key", "Tells how often a key is used, on a logarithmic scale."),
-        row("object|help", object_help, 2, Flags::LOADING.union(Flags::STALE), Keys::None, "6.2.0", "", "Shows what OBJECT can do."),
+        row(
+            "object|encoding",
+            object_encoding,
+            3,
+            Flags::READONLY,
+            OBJECT_KEY,
+            "2.2.3",
+            "key",
+            "Tells how a value is represented.",
+        ),
+        row(
+            "object|refcount",
+            object_refcount,
+            3,
+            Flags::READONLY,
+            OBJECT_KEY,
+            "2.2.3",
+            "key",
+            "Tells how many references a value has.",
+        ),
+        row(
+            "object|idletime",
+            object_idletime,
+            3,
+            Flags::READONLY,
+            OBJECT_KEY,
+            "2.2.3",
+            "key",
+            "Tells how long a key was not used, seconds.",
+        ),
+        row(
+            "object|freq",
+            object_freq,
+            3,
+            Flags::READONLY,
+            OBJECT_KEY,
+            "4.0.0",
+            "key",
+            "Tells how often a key is used, on a logarithmic scale.",
+        ),
+        row(
+            "object|help",
+            object_help,
+            2,
+            Flags::LOADING.union(Flags::STALE),
+            Keys::None,
+            "6.2.0",
+            "",
+            "Shows what OBJECT can do.",
+        ),
     ]),
 ];
 
@@ -193,7 +316,8 @@ impl<'a> ScanOptions<'a> {
             match option {
                 o if is(o, "MATCH") => options.pattern = (*value != b"*").then_some(value),
                 o if is(o, "COUNT") => {
-                    options.count = usize::try_from(integer(value)?).ok().filter(|n| *n > 0).ok_or_else(Error::syntax)?;
+                    options.count =
+                        usize::try_from(integer(value)?).ok().filter(|n| *n > 0).ok_or_else(Error::syntax)?;
                 }
                 o if is(o, "TYPE") && with_type => options.kind = Some(value),
                 _ => return Err(Error::syntax()),
@@ -239,7 +363,12 @@ fn object_refcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     if !keys.peek(args[2]) {
         return Ok(Reply::Nil);
     }
-    let shared = keys.string(args[2]).ok().flatten().and_then(number::parse_i64).is_some_and(|n| (0..10_000).contains(&n));
+    let shared = keys
+        .string(args[2])
+        .ok()
+        .flatten()
+        .and_then(|bytes| number::parse_i64(&bytes))
+        .is_some_and(|n| (0..10_000).contains(&n));
     Ok(Reply::Int(if shared { i32::MAX as i64 } else { 1 }))
 }
 

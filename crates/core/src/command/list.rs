@@ -33,16 +33,79 @@ const FAST: Flags = Flags::FAST;
 const BLOCK: Flags = Flags::BLOCKING;
 
 pub(super) const COMMANDS: &[Spec] = &[
-    row("lpush", lpush, -3, GROW.union(FAST), Keys::ONE, "1.0.0", "key element [element ...]", "Adds elements to the front of a list."),
-    row("rpush", rpush, -3, GROW.union(FAST), Keys::ONE, "1.0.0", "key element [element ...]", "Adds elements to the end of a list."),
-    row("lpushx", lpushx, -3, GROW.union(FAST), Keys::ONE, "2.2.0", "key element [element ...]", "Adds to the front of a list that exists."),
-    row("rpushx", rpushx, -3, GROW.union(FAST), Keys::ONE, "2.2.0", "key element [element ...]", "Adds to the end of a list that exists."),
-    row("lpop", lpop, -2, WRITE.union(FAST), Keys::ONE, "1.0.0", "key [count]", "Takes elements from the front of a list."),
-    row("rpop", rpop, -2, WRITE.union(FAST), Keys::ONE, "1.0.0", "key [count]", "Takes elements from the end of a list."),
+    row(
+        "lpush",
+        lpush,
+        -3,
+        GROW.union(FAST),
+        Keys::ONE,
+        "1.0.0",
+        "key element [element ...]",
+        "Adds elements to the front of a list.",
+    ),
+    row(
+        "rpush",
+        rpush,
+        -3,
+        GROW.union(FAST),
+        Keys::ONE,
+        "1.0.0",
+        "key element [element ...]",
+        "Adds elements to the end of a list.",
+    ),
+    row(
+        "lpushx",
+        lpushx,
+        -3,
+        GROW.union(FAST),
+        Keys::ONE,
+        "2.2.0",
+        "key element [element ...]",
+        "Adds to the front of a list that exists.",
+    ),
+    row(
+        "rpushx",
+        rpushx,
+        -3,
+        GROW.union(FAST),
+        Keys::ONE,
+        "2.2.0",
+        "key element [element ...]",
+        "Adds to the end of a list that exists.",
+    ),
+    row(
+        "lpop",
+        lpop,
+        -2,
+        WRITE.union(FAST),
+        Keys::ONE,
+        "1.0.0",
+        "key [count]",
+        "Takes elements from the front of a list.",
+    ),
+    row(
+        "rpop",
+        rpop,
+        -2,
+        WRITE.union(FAST),
+        Keys::ONE,
+        "1.0.0",
+        "key [count]",
+        "Takes elements from the end of a list.",
+    ),
     row("llen", llen, 2, READ.union(FAST), Keys::ONE, "1.0.0", "key", "Tells the length of a list."),
     long(row("lindex", lindex, 3, READ, Keys::ONE, "1.0.0", "key index", "Gets the element at an index.")),
     long(row("lset", lset, 4, GROW, Keys::ONE, "1.0.0", "key index element", "Replaces the element at an index.")),
-    long(row("linsert", linsert, 5, GROW, Keys::ONE, "2.2.0", "key BEFORE | AFTER pivot element", "Inserts before or after another element.")),
+    long(row(
+        "linsert",
+        linsert,
+        5,
+        GROW,
+        Keys::ONE,
+        "2.2.0",
+        "key BEFORE | AFTER pivot element",
+        "Inserts before or after another element.",
+    )),
     long(row("lrange", lrange, 4, READ, Keys::ONE, "1.0.0", "key start stop", "Gets the elements of a range.")),
     long(row("ltrim", ltrim, 4, WRITE, Keys::ONE, "1.0.0", "key start stop", "Keeps only the elements of a range.")),
     long(row("lrem", lrem, 4, WRITE, Keys::ONE, "1.0.0", "key count element", "Removes elements equal to a value.")),
@@ -56,22 +119,94 @@ pub(super) const COMMANDS: &[Spec] = &[
         "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
         "Finds the indexes of elements equal to a value.",
     )),
-    row("rpoplpush", rpoplpush, 3, GROW, Keys::TWO, "1.2.0", "source destination", "Moves the last element to the front of another list."),
-    row("lmove", lmove, 5, GROW, Keys::TWO, "6.2.0", "source destination LEFT | RIGHT LEFT | RIGHT", "Moves an element between lists."),
-    row("lmpop", lmpop, -4, WRITE, Keys::NUMKEYS_FIRST, "7.0.0", "numkeys key [key ...] LEFT | RIGHT [COUNT count]", "Takes elements from the first list that has any."),
-    row("blpop", blpop, -3, WRITE.union(BLOCK), Keys::ALL_BUT_TIMEOUT, "2.0.0", "key [key ...] timeout", "LPOP that waits for an element."),
-    row("brpop", brpop, -3, WRITE.union(BLOCK), Keys::ALL_BUT_TIMEOUT, "2.0.0", "key [key ...] timeout", "RPOP that waits for an element."),
-    row("brpoplpush", brpoplpush, 4, GROW.union(BLOCK), Keys::TWO, "2.2.0", "source destination timeout", "RPOPLPUSH that waits for an element."),
-    row("blmove", blmove, 6, GROW.union(BLOCK), Keys::TWO, "6.2.0", "source destination LEFT | RIGHT LEFT | RIGHT timeout", "LMOVE that waits for an element."),
-    row("blmpop", blmpop, -5, WRITE.union(BLOCK), Keys::NUMKEYS_SECOND, "7.0.0", "timeout numkeys key [key ...] LEFT | RIGHT [COUNT count]", "LMPOP that waits for an element."),
+    row(
+        "rpoplpush",
+        rpoplpush,
+        3,
+        GROW,
+        Keys::TWO,
+        "1.2.0",
+        "source destination",
+        "Moves the last element to the front of another list.",
+    ),
+    row(
+        "lmove",
+        lmove,
+        5,
+        GROW,
+        Keys::TWO,
+        "6.2.0",
+        "source destination LEFT | RIGHT LEFT | RIGHT",
+        "Moves an element between lists.",
+    ),
+    row(
+        "lmpop",
+        lmpop,
+        -4,
+        WRITE,
+        Keys::NUMKEYS_FIRST,
+        "7.0.0",
+        "numkeys key [key ...] LEFT | RIGHT [COUNT count]",
+        "Takes elements from the first list that has any.",
+    ),
+    row(
+        "blpop",
+        blpop,
+        -3,
+        WRITE.union(BLOCK),
+        Keys::ALL_BUT_TIMEOUT,
+        "2.0.0",
+        "key [key ...] timeout",
+        "LPOP that waits for an element.",
+    ),
+    row(
+        "brpop",
+        brpop,
+        -3,
+        WRITE.union(BLOCK),
+        Keys::ALL_BUT_TIMEOUT,
+        "2.0.0",
+        "key [key ...] timeout",
+        "RPOP that waits for an element.",
+    ),
+    row(
+        "brpoplpush",
+        brpoplpush,
+        4,
+        GROW.union(BLOCK),
+        Keys::TWO,
+        "2.2.0",
+        "source destination timeout",
+        "RPOPLPUSH that waits for an element.",
+    ),
+    row(
+        "blmove",
+        blmove,
+        6,
+        GROW.union(BLOCK),
+        Keys::TWO,
+        "6.2.0",
+        "source destination LEFT | RIGHT LEFT | RIGHT timeout",
+        "LMOVE that waits for an element.",
+    ),
+    row(
+        "blmpop",
+        blmpop,
+        -5,
+        WRITE.union(BLOCK),
+        Keys::NUMKEYS_SECOND,
+        "7.0.0",
+        "timeout numkeys key [key ...] LEFT | RIGHT [COUNT count]",
+        "LMPOP that waits for an element.",
+    ),
 ];
 
 fn event_of(side: Side, push: bool) -> &'static str {
     match (side, push) {
-        (Side::Left, true) => "lpush",
-        (Side::Right, true) => "rpush",
-        (Side::Left, false) => "lpop",
-        (Side::Right, false) => "rpop",
+        (Side::Front, true) => "lpush",
+        (Side::Back, true) => "rpush",
+        (Side::Front, false) => "lpop",
+        (Side::Back, false) => "rpop",
     }
 }
 
@@ -90,19 +225,19 @@ fn push_existing(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<Re
 }
 
 fn lpush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    push(ctx, args, Side::Left)
+    push(ctx, args, Side::Front)
 }
 
 fn rpush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    push(ctx, args, Side::Right)
+    push(ctx, args, Side::Back)
 }
 
 fn lpushx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    push_existing(ctx, args, Side::Left)
+    push_existing(ctx, args, Side::Front)
 }
 
 fn rpushx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    push_existing(ctx, args, Side::Right)
+    push_existing(ctx, args, Side::Back)
 }
 
 /// Takes up to `count` elements; None if there is no list.
@@ -136,11 +271,11 @@ fn pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<Reply> {
 }
 
 fn lpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    pop(ctx, args, Side::Left)
+    pop(ctx, args, Side::Front)
 }
 
 fn rpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    pop(ctx, args, Side::Right)
+    pop(ctx, args, Side::Back)
 }
 
 fn llen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -225,7 +360,9 @@ fn lpos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
                 }
                 // Its opposite does not exist.
                 if rank == i64::MIN {
-                    return Err(Error::err("value is out of range, value must between -9223372036854775807 and 9223372036854775807"));
+                    return Err(Error::err(
+                        "value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+                    ));
                 }
             }
             o if is(o, "COUNT") => count = Some(not_negative(pair[1], "COUNT can't be negative")?),
@@ -247,14 +384,20 @@ fn not_negative(arg: &[u8], text: &'static str) -> Result<usize> {
 
 fn side(arg: &[u8]) -> Result<Side> {
     match arg {
-        arg if is(arg, "LEFT") => Ok(Side::Left),
-        arg if is(arg, "RIGHT") => Ok(Side::Right),
+        arg if is(arg, "LEFT") => Ok(Side::Front),
+        arg if is(arg, "RIGHT") => Ok(Side::Back),
         _ => Err(Error::syntax()),
     }
 }
 
 /// Moves one element; None if the source has none.
-fn move_one(keys: &mut keyspace::Keys<'_>, source: &[u8], destination: &[u8], from: Side, to: Side) -> Result<Option<Blob>> {
+fn move_one(
+    keys: &mut keyspace::Keys<'_>,
+    source: &[u8],
+    destination: &[u8],
+    from: Side,
+    to: Side,
+) -> Result<Option<Blob>> {
     if keys.get::<List>(source)?.is_none() {
         return Ok(None);
     }
@@ -269,7 +412,7 @@ fn move_one(keys: &mut keyspace::Keys<'_>, source: &[u8], destination: &[u8], fr
 }
 
 fn rpoplpush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let moved = move_one(&mut ctx.keys(), args[1], args[2], Side::Right, Side::Left)?;
+    let moved = move_one(&mut ctx.keys(), args[1], args[2], Side::Back, Side::Front)?;
     Ok(moved.map_or(Reply::Nil, Reply::Bulk))
 }
 
@@ -288,7 +431,7 @@ fn block_move(ctx: &mut Context<'_>, args: &[&[u8]], from: Side, to: Side, timeo
 }
 
 fn brpoplpush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    block_move(ctx, args, Side::Right, Side::Left, args[3])
+    block_move(ctx, args, Side::Back, Side::Front, args[3])
 }
 
 fn blmove(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -310,11 +453,11 @@ fn block_pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<Reply>
 }
 
 fn blpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    block_pop(ctx, args, Side::Left)
+    block_pop(ctx, args, Side::Front)
 }
 
 fn brpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    block_pop(ctx, args, Side::Right)
+    block_pop(ctx, args, Side::Back)
 }
 
 /// `numkeys key [key ...] LEFT|RIGHT [COUNT count]`

@@ -12,7 +12,14 @@ use crate::reply::Reply;
 /// The version of Redis whose commands and replies are spoken.
 pub const REDIS_VERSION: &str = "7.0.15";
 
-const fn row(name: &'static str, run: Run, arity: i32, flags: Flags, usage: &'static str, summary: &'static str) -> Spec {
+const fn row(
+    name: &'static str,
+    run: Run,
+    arity: i32,
+    flags: Flags,
+    usage: &'static str,
+    summary: &'static str,
+) -> Spec {
     Spec::row(Group::Server, name, run, arity, flags, Keys::None, "1.0.0", "O(1)", usage, summary)
 }
 
@@ -28,16 +35,35 @@ pub(super) const COMMANDS: &[Spec] = &[
     row("dbsize", dbsize, 1, Flags::READONLY.union(Flags::FAST), "", "Counts the keys of the database."),
     row("flushdb", flushdb, -1, Flags::WRITE, "[ASYNC | SYNC]", "Removes all keys of the database."),
     row("flushall", flushall, -1, Flags::WRITE, "[ASYNC | SYNC]", "Removes all keys of all databases; tables stay."),
-    since("4.0.0", row("swapdb", swapdb, 3, Flags::WRITE.union(Flags::FAST), "index1 index2", "Exchanges two databases.")),
+    since(
+        "4.0.0",
+        row("swapdb", swapdb, 3, Flags::WRITE.union(Flags::FAST), "index1 index2", "Exchanges two databases."),
+    ),
     since("2.6.0", row("time", time, 1, FAST, "", "Tells the server's time.")),
-    since("2.8.12", row("role", role, 1, FAST.union(Flags::NOSCRIPT), "", "Tells the part the server plays in replication.")),
-    since("3.0.0", row("wait", wait, 3, Flags::NOSCRIPT, "numreplicas timeout", "Counts the replicas that have all writes.")),
+    since(
+        "2.8.12",
+        row("role", role, 1, FAST.union(Flags::NOSCRIPT), "", "Tells the part the server plays in replication."),
+    ),
+    since(
+        "3.0.0",
+        row("wait", wait, 3, Flags::NOSCRIPT, "numreplicas timeout", "Counts the replicas that have all writes."),
+    ),
     row("lastsave", lastsave, 1, FAST, "", "Tells when the data was last saved."),
-    since("5.0.0", row("lolwut", lolwut, -1, Flags::READONLY.union(Flags::FAST), "[VERSION version]", "Shows some art.")),
+    since(
+        "5.0.0",
+        row("lolwut", lolwut, -1, Flags::READONLY.union(Flags::FAST), "[VERSION version]", "Shows some art."),
+    ),
     since("4.0.0", row("memory", container, -2, Flags::empty(), "", "Looks at memory.")).with(&[
         Spec {
             keys: Keys::Range { first: 2, last: 2, step: 1 },
-            ..row("memory|usage", memory_usage, -3, Flags::READONLY, "key [SAMPLES count]", "Estimates the memory of a key, bytes.")
+            ..row(
+                "memory|usage",
+                memory_usage,
+                -3,
+                Flags::READONLY,
+                "key [SAMPLES count]",
+                "Estimates the memory of a key, bytes.",
+            )
         },
         row("memory|doctor", memory_doctor, 2, Flags::empty(), "", "Says whether memory looks healthy."),
         row("memory|purge", memory_purge, 2, Flags::empty(), "", "Gives free memory back to the system."),
@@ -60,7 +86,8 @@ pub(super) fn container(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 /// The lines of `<CONTAINER> HELP`, from the command table.
 pub(super) fn help(container: &str) -> Reply {
-    let mut lines = vec![Reply::status(format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"))];
+    let mut lines =
+        vec![Reply::status(format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"))];
     let command = TABLE.find(container.as_bytes());
     for sub in command.map_or(&[][..], |c| &c.subcommands) {
         let name = sub.spec.name.rsplit('|').next().unwrap_or_default().to_ascii_uppercase();
@@ -187,7 +214,10 @@ fn memory_stats(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
 }
 
 fn malloc_stats(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
-    Ok(Reply::Verbatim(*b"txt", b"The allocator is mimalloc, which reports no statistics in release builds.\n"[..].into()))
+    Ok(Reply::Verbatim(
+        *b"txt",
+        b"The allocator is mimalloc, which reports no statistics in release builds.\n"[..].into(),
+    ))
 }
 
 fn memory_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {

@@ -51,9 +51,27 @@ pub(super) const COMMANDS: &[Spec] = &[
     ),
     row("setnx", setnx, 3, WRITE_FAST, Keys::ONE, "1.0.0", "key value", "Sets a string if the key does not exist."),
     row("setex", setex, 4, WRITE, Keys::ONE, "2.0.0", "key seconds value", "Sets a string and its time to live."),
-    row("psetex", psetex, 4, WRITE, Keys::ONE, "2.6.0", "key milliseconds value", "Sets a string and its time to live."),
+    row(
+        "psetex",
+        psetex,
+        4,
+        WRITE,
+        Keys::ONE,
+        "2.6.0",
+        "key milliseconds value",
+        "Sets a string and its time to live.",
+    ),
     row("getset", getset, 3, WRITE_FAST, Keys::ONE, "1.0.0", "key value", "Sets a string and gives its old value."),
-    row("getdel", getdel, 2, Flags::WRITE.union(Flags::FAST), Keys::ONE, "6.2.0", "key", "Gets a string and removes it."),
+    row(
+        "getdel",
+        getdel,
+        2,
+        Flags::WRITE.union(Flags::FAST),
+        Keys::ONE,
+        "6.2.0",
+        "key",
+        "Gets a string and removes it.",
+    ),
     row(
         "getex",
         getex,
@@ -66,27 +84,72 @@ pub(super) const COMMANDS: &[Spec] = &[
     ),
     row("strlen", strlen, 2, READ, Keys::ONE, "2.2.0", "key", "Tells the length of a string, bytes."),
     row("append", append, 3, WRITE_FAST, Keys::ONE, "2.0.0", "key value", "Adds bytes to the end of a string."),
-    costs("O(N) where N is the length of the part", row("getrange", getrange, 4, READ_SLOW, Keys::ONE, "2.4.0", "key start end", "Gets a part of a string.")),
-    costs("O(N) where N is the length of the part", row("substr", getrange, 4, READ_SLOW, Keys::ONE, "1.0.0", "key start end", "Gets a part of a string (old name of GETRANGE).")),
+    costs(
+        "O(N) where N is the length of the part",
+        row("getrange", getrange, 4, READ_SLOW, Keys::ONE, "2.4.0", "key start end", "Gets a part of a string."),
+    ),
+    costs(
+        "O(N) where N is the length of the part",
+        row(
+            "substr",
+            getrange,
+            4,
+            READ_SLOW,
+            Keys::ONE,
+            "1.0.0",
+            "key start end",
+            "Gets a part of a string (old name of GETRANGE).",
+        ),
+    ),
     row("setrange", setrange, 4, WRITE, Keys::ONE, "2.2.0", "key offset value", "Overwrites a part of a string."),
     row("incr", incr, 2, WRITE_FAST, Keys::ONE, "1.0.0", "key", "Adds one to an integer."),
     row("decr", decr, 2, WRITE_FAST, Keys::ONE, "1.0.0", "key", "Takes one from an integer."),
     row("incrby", incrby, 3, WRITE_FAST, Keys::ONE, "1.0.0", "key increment", "Adds to an integer."),
     row("decrby", decrby, 3, WRITE_FAST, Keys::ONE, "1.0.0", "key decrement", "Takes from an integer."),
-    row("incrbyfloat", incrbyfloat, 3, WRITE_FAST, Keys::ONE, "2.6.0", "key increment", "Adds to a floating-point number."),
-    costs("O(N) where N is the number of keys", row("mget", mget, -2, READ, Keys::ALL, "1.0.0", "key [key ...]", "Gets the values of several strings.")),
-    costs("O(N) where N is the number of keys", row("mset", mset, -3, WRITE, Keys::PAIRS, "1.0.1", "key value [key value ...]", "Sets several strings.")),
-    costs("O(N) where N is the number of keys", row("msetnx", msetnx, -3, WRITE, Keys::PAIRS, "1.0.1", "key value [key value ...]", "Sets several strings if none of the keys exists.")),
-    costs("O(N*M) where N and M are the lengths of the strings", row(
-        "lcs",
-        lcs_command,
-        -3,
-        READ_SLOW,
-        Keys::TWO,
-        "7.0.0",
-        "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
-        "Finds the longest common subsequence of two strings.",
-    )),
+    row(
+        "incrbyfloat",
+        incrbyfloat,
+        3,
+        WRITE_FAST,
+        Keys::ONE,
+        "2.6.0",
+        "key increment",
+        "Adds to a floating-point number.",
+    ),
+    costs(
+        "O(N) where N is the number of keys",
+        row("mget", mget, -2, READ, Keys::ALL, "1.0.0", "key [key ...]", "Gets the values of several strings."),
+    ),
+    costs(
+        "O(N) where N is the number of keys",
+        row("mset", mset, -3, WRITE, Keys::PAIRS, "1.0.1", "key value [key value ...]", "Sets several strings."),
+    ),
+    costs(
+        "O(N) where N is the number of keys",
+        row(
+            "msetnx",
+            msetnx,
+            -3,
+            WRITE,
+            Keys::PAIRS,
+            "1.0.1",
+            "key value [key value ...]",
+            "Sets several strings if none of the keys exists.",
+        ),
+    ),
+    costs(
+        "O(N*M) where N and M are the lengths of the strings",
+        row(
+            "lcs",
+            lcs_command,
+            -3,
+            READ_SLOW,
+            Keys::TWO,
+            "7.0.0",
+            "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
+            "Finds the longest common subsequence of two strings.",
+        ),
+    ),
 ];
 
 fn get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -250,14 +313,14 @@ fn getrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let (start, end) = (integer(args[2])?, integer(args[3])?);
     let mut keys = ctx.keys();
     let bytes = keys.string(args[1])?;
-    Ok(Reply::bulk(bytes.map_or(&b""[..], |bytes| string::substring(bytes, start, end))))
+    Ok(Reply::bulk(bytes.as_deref().map_or(&b""[..], |bytes| string::substring(bytes, start, end))))
 }
 
 fn setrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let offset = usize::try_from(integer(args[2])?).map_err(|_| Error::err("offset is out of range"))?;
     let bytes = args[3];
     let mut keys = ctx.keys();
-    let length = keys.string(args[1])?.map_or(0, <[u8]>::len);
+    let length = keys.string(args[1])?.map_or(0, |bytes| bytes.len());
     if bytes.is_empty() {
         return Ok(Reply::Int(length as i64));
     }
@@ -272,7 +335,7 @@ fn setrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn add(ctx: &mut Context<'_>, key: &[u8], by: i64) -> Result<Reply> {
     let mut keys = ctx.keys();
-    let sum = string::incremented(keys.string(key)?.unwrap_or(b"0"), by)?;
+    let sum = string::incremented(keys.string(key)?.as_deref().unwrap_or(b"0"), by)?;
     keys.set_string(key, &number::i64_text(sum), Expiry::Keep);
     keys.notify(EventClass::STRING, "incrby", key);
     Ok(Reply::Int(sum))
@@ -297,7 +360,8 @@ fn decrby(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn incrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut keys = ctx.keys();
-    let old = keys.string(args[1])?.unwrap_or(b"0");
+    let old = keys.string(args[1])?;
+    let old = old.as_deref().unwrap_or(b"0");
     // Redis reads the stored value first, so its error goes first too.
     Extended::parse(old).ok_or_else(Error::not_a_float)?;
     let by = Extended::parse(args[2]).ok_or_else(Error::not_a_float)?;
@@ -360,8 +424,11 @@ fn lcs_command(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     }
     let mut keys = ctx.keys();
     let not_strings = |_| Error::err("The specified keys must contain string values");
-    let a: Blob = keys.string(args[1]).map_err(not_strings)?.unwrap_or_default().into();
-    let b: Blob = keys.string(args[2]).map_err(not_strings)?.unwrap_or_default().into();
+    let mut content = |key| -> Result<Blob> {
+        let bytes = keys.string(key).map_err(not_strings)?;
+        Ok(bytes.map_or(Blob::new(), |bytes| Blob::from_slice(&bytes)))
+    };
+    let (a, b) = (content(args[1])?, content(args[2])?);
     if positions && length_only {
         return Err(Error::err("If you want both the length and indexes, please just use IDX."));
     }
@@ -385,8 +452,5 @@ fn lcs_matches(found: &lcs::Lcs, shortest: usize, with_length: bool) -> Reply {
         Reply::Array(parts)
     });
     let matches = Reply::Array(matches.collect());
-    Reply::Map(vec![
-        (Reply::bulk("matches"), matches),
-        (Reply::bulk("len"), Reply::Int(found.common.len() as i64)),
-    ])
+    Reply::Map(vec![(Reply::bulk("matches"), matches), (Reply::bulk("len"), Reply::Int(found.common.len() as i64))])
 }

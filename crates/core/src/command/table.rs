@@ -1,12 +1,14 @@
 //! The command table: every command by name, put together from the families' own lists.
 
 use super::spec::Spec;
-use super::{client, commands, config, connection, info, pubsub, server, string, transaction};
+use super::{
+    bitmap, client, commands, config, connection, expire, hash, info, key, list, pubsub, server, set, string,
+    transaction,
+};
 use std::sync::LazyLock;
 
 /// The families' lists.
-const FAMILIES: &[&[Spec]] =
-    &[
+const FAMILIES: &[&[Spec]] = &[
     connection::COMMANDS,
     client::COMMANDS,
     commands::COMMANDS,
@@ -14,6 +16,12 @@ const FAMILIES: &[&[Spec]] =
     info::COMMANDS,
     server::COMMANDS,
     string::COMMANDS,
+    bitmap::COMMANDS,
+    key::COMMANDS,
+    expire::COMMANDS,
+    list::COMMANDS,
+    hash::COMMANDS,
+    set::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
 ];

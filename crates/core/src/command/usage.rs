@@ -73,8 +73,9 @@ impl Node {
             (_, "key" | "source" | "destination" | "newkey") => "key",
             (_, "pattern") => "pattern",
             (_, "score" | "increment" | "timeout" | "weight") => "double",
-            (_, name) if ["seconds", "milliseconds", "count", "index", "start", "stop", "numkeys", "cursor", "offset"]
-                .contains(&name) =>
+            (_, name)
+                if ["seconds", "milliseconds", "count", "index", "start", "stop", "numkeys", "cursor", "offset"]
+                    .contains(&name) =>
             {
                 "integer"
             }
