@@ -19,8 +19,6 @@ pub mod set;
 pub mod set_algebra;
 pub mod string;
 mod table;
-#[cfg(test)]
-mod tests;
 mod thresholds;
 pub mod zset;
 
