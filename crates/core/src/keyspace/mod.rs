@@ -180,10 +180,8 @@ impl Keyspace {
 
     /// Gives a key another name or another database. The source must exist, the destination must not.
     pub fn relocate(&mut self, from: (usize, &[u8]), to: (usize, &[u8]), changes: &mut Changes) {
-        let Some((value, expire_at)) = self.databases[from.0].remove(from.1).map(entry::Entry::into_parts) else {
-            return;
-        };
-        self.databases[to.0].put(entry::Entry::new(to.1, entry::EntryValue::Value(value), expire_at));
+        let Some(entry) = self.databases[from.0].remove(from.1) else { return };
+        self.databases[to.0].put(entry.renamed(to.1));
         changes.other(|| Change::Move { from: (from.0, from.1.into()), to: (to.0, to.1.into()) });
     }
 }
