@@ -94,7 +94,7 @@ fn due_keys_are_found_in_slices_and_no_others() {
     let mut database = Database::new();
     let mut deadlines: HashMap<Vec<u8>, i64> = HashMap::new();
     let start = 1_767_225_600_000;
-    for i in 0..4_000 {
+    for i in 0..20_000 {
         let key = format!("k{i}").into_bytes();
         // Seconds to months ahead; some in the past.
         let at = start - 5_000 + (1i64 << random.below(33)) + random.below(1000) as i64;
@@ -103,18 +103,18 @@ fn due_keys_are_found_in_slices_and_no_others() {
     }
     let mut now = start;
     // Steps of a second at first, then ever longer ones, over any limit of the coarse deadlines.
-    for step in 0..250i64 {
+    for step in 0..200i64 {
         now += 1000 + step * step * step;
         let mut found = BTreeSet::new();
         for _ in 0..100_000 {
-            let keys = database.expire_due(now, 50);
-            assert!(keys.len() <= 50 + 7);
+            let keys = database.expire_due(now, 200);
+            assert!(keys.len() <= 200 + 7);
             for key in &keys {
                 assert!(deadlines[&key[..]] < now);
                 assert!(database.remove(&key[..]).is_some());
                 found.insert(key.to_vec());
             }
-            if keys.is_empty() && database.deadlines.is_back_at_start() {
+            if database.deadlines.is_back_at_start() {
                 break;
             }
         }
@@ -129,7 +129,7 @@ fn due_keys_are_found_in_slices_and_no_others() {
         assert_eq!(found, expected, "at step {step}");
         deadlines.retain(|_, at| *at >= now);
     }
-    assert!(deadlines.len() < 1_500, "the test has gone months ahead");
+    assert!(deadlines.len() < 8_000, "the test has gone months ahead");
     assert_eq!(database.len(), deadlines.len());
 }
 

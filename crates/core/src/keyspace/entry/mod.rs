@@ -15,58 +15,27 @@
 //! slack. A slack of 15 or more stands in the last two bytes, which it leaves free. So a key of 16 bytes and a value of
 //! 32 take 56 bytes, 64 with a deadline: one allocation of 64 either way.
 
-use crate::ds::dict::Slot;
-use crate::ds::prefetch::prefetch;
+mod form;
+mod read;
+mod slot;
+#[cfg(test)]
+mod tests;
+
+pub use form::EntryValue;
+pub use read::{EntryRef, ValueRef};
+pub(super) use slot::EntrySlot;
+
 use crate::value::{Str, Value};
+use form::{ALIGN, BOXED, HAS_DEADLINE, INLINE, INLINE_BYTES_MAX, INT, LONG_KEY, SLACK_AT_END, SLACK_SHIFT};
+use form::{Payload, TakenPayload, compact, exact, key_at, needed, rounded};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-/// Entries larger than this keep their value in an allocation of its own, which can grow without moving the key.
-const INLINE_BYTES_MAX: usize = 1024;
-const ALIGN: usize = 16;
-/// The key length that says that the true length follows in 4 bytes.
-const LONG_KEY: u8 = 255;
-
-const INLINE: u8 = 0;
-const INT: u8 = 1;
-const BOXED: u8 = 2;
-const FORM: u8 = 3;
-const HAS_DEADLINE: u8 = 4;
-const SLACK_SHIFT: u32 = 4;
-const SLACK_AT_END: usize = 15;
-
-const _: () = assert!(size_of::<Value>() == 16 && align_of::<Value>() == 8);
-
-/// A value on its way into an entry.
-pub enum EntryValue<'a> {
-    /// A string; decimal integers and short strings get compact forms.
-    Bytes(&'a [u8]),
-    /// An integer.
-    Int(i64),
-    /// Anything, moved in as it is.
-    Value(Value),
-}
-
-/// A value where it lies in an entry.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ValueRef<'a> {
-    /// A string, inline or not.
-    Bytes(&'a [u8]),
-    /// A string that is the decimal form of this integer.
-    Int(i64),
-    /// A collection.
-    Value(&'a Value),
-}
-
 /// An owned entry: a thin pointer.
 pub struct Entry(NonNull<u8>);
-
-/// A borrowed entry.
-#[derive(Clone, Copy)]
-pub struct EntryRef<'a>(NonNull<u8>, PhantomData<&'a Entry>);
 
 // SAFETY: an entry owns its memory and its value, and values may go to other threads (checked below). Entries are not
 // Sync, because `set_access` and `set_epoch` write through shared references.
@@ -74,257 +43,6 @@ unsafe impl Send for Entry {}
 
 const fn assert_send<T: Send>() {}
 const _: () = assert_send::<Value>();
-
-/// What is written behind the key.
-enum Payload<'a> {
-    Inline(&'a [u8]),
-    Int(i64),
-    Boxed(Value),
-}
-
-impl Payload<'_> {
-    fn form(&self) -> u8 {
-        match self {
-            Payload::Inline(_) => INLINE,
-            Payload::Int(_) => INT,
-            Payload::Boxed(_) => BOXED,
-        }
-    }
-}
-
-/// The 64-bit integer that `bytes` is the canonical decimal form of.
-fn canonical_int(bytes: &[u8]) -> Option<i64> {
-    let (negative, digits) = match bytes {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    if digits.is_empty() || digits.len() > 19 || (digits[0] == b'0' && bytes.len() > 1) {
-        return None;
-    }
-    digits.iter().try_fold(0i64, |n, digit| {
-        let digit = digit.wrapping_sub(b'0');
-        let n = n.checked_mul(10)?;
-        let digit = (digit < 10).then_some(i64::from(digit))?;
-        if negative { n.checked_sub(digit) } else { n.checked_add(digit) }
-    })
-}
-
-/// Where the key begins.
-#[inline(always)]
-fn key_at(key_len: usize) -> usize {
-    if key_len < LONG_KEY as usize { 8 } else { 12 }
-}
-
-/// Where the payload begins.
-#[inline(always)]
-fn payload_at(key_len: usize, has_deadline: bool, form: u8) -> usize {
-    let at = key_at(key_len) + key_len + if has_deadline { 8 } else { 0 };
-    if form == BOXED { at.next_multiple_of(8) } else { at }
-}
-
-fn needed(key_len: usize, has_deadline: bool, payload: &Payload<'_>) -> usize {
-    let len = match payload {
-        Payload::Inline(bytes) => bytes.len(),
-        Payload::Int(_) => 8,
-        Payload::Boxed(_) => size_of::<Value>(),
-    };
-    payload_at(key_len, has_deadline, payload.form()) + len
-}
-
-/// The allocation for `needed` bytes, as the allocator's size classes round it: 16s up to 128, then four a doubling.
-fn rounded(needed: usize) -> usize {
-    needed.next_multiple_of((needed.next_power_of_two() / 8).max(ALIGN))
-}
-
-/// The length of an allocation whose `units` are 0.
-fn exact(key_len: usize) -> usize {
-    payload_at(key_len, true, BOXED) + size_of::<Value>()
-}
-
-/// The most compact payload for a value under a key of this length.
-fn compact(value: EntryValue<'_>, key_len: usize) -> Payload<'_> {
-    // The deadline is counted whether there is one or not, so that setting one later never changes the form.
-    let fits = |payload: &Payload<'_>| needed(key_len, true, payload) <= INLINE_BYTES_MAX;
-    let payload = match value {
-        EntryValue::Value(value) => return Payload::Boxed(value),
-        EntryValue::Int(n) => Payload::Int(n),
-        EntryValue::Bytes(bytes) => canonical_int(bytes).map_or(Payload::Inline(bytes), Payload::Int),
-    };
-    if fits(&payload) {
-        return payload;
-    }
-    match payload {
-        Payload::Int(n) => Payload::Boxed(Value::Str(Str::from_slice(itoa::Buffer::new().format(n).as_bytes()))),
-        Payload::Inline(bytes) => Payload::Boxed(Value::Str(Str::from_slice(bytes))),
-        boxed => boxed,
-    }
-}
-
-impl<'a> EntryRef<'a> {
-    /// Reads a field at a fixed or computed offset.
-    ///
-    /// # Safety
-    /// The `size_of::<T>()` bytes at `at` lie in the allocation and hold an initialised `T`.
-    #[inline(always)]
-    unsafe fn read<T: Copy>(self, at: usize) -> T {
-        // SAFETY: by the contract above; no alignment is assumed.
-        unsafe { self.0.add(at).cast::<T>().read_unaligned() }
-    }
-
-    #[inline(always)]
-    fn word(self) -> u32 {
-        // SAFETY: every entry has a header.
-        unsafe { self.read::<u32>(0) }
-    }
-
-    #[inline(always)]
-    fn flags(self) -> u8 {
-        (self.word() >> 24) as u8
-    }
-
-    #[inline(always)]
-    fn form(self) -> u8 {
-        self.flags() & FORM
-    }
-
-    #[inline(always)]
-    fn has_deadline(self) -> bool {
-        self.flags() & HAS_DEADLINE != 0
-    }
-
-    #[inline(always)]
-    fn key_len(self) -> usize {
-        // SAFETY: the byte is in the header; after LONG_KEY the length stands at 8.
-        unsafe {
-            match self.read::<u8>(6) {
-                LONG_KEY => self.read::<u32>(8) as usize,
-                len => len.into(),
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn payload_at(self) -> usize {
-        payload_at(self.key_len(), self.has_deadline(), self.form())
-    }
-
-    fn is_exact(self) -> bool {
-        // SAFETY: the byte is in the header.
-        unsafe { self.read::<u8>(7) == 0 }
-    }
-
-    /// Bytes of the entry's allocation; a boxed value has more of its own.
-    #[inline]
-    pub fn memory(self) -> usize {
-        // SAFETY: the byte is in the header.
-        match unsafe { self.read::<u8>(7) } {
-            0 => exact(self.key_len()),
-            units => units as usize * ALIGN,
-        }
-    }
-
-    /// Bytes that live from `at` on.
-    ///
-    /// # Safety
-    /// They lie in the allocation, are initialised, and are not written while `'a` lasts.
-    #[inline(always)]
-    unsafe fn bytes(self, at: usize, len: usize) -> &'a [u8] {
-        // SAFETY: by the contract above.
-        unsafe { std::slice::from_raw_parts(self.0.add(at).as_ptr(), len) }
-    }
-
-    /// The key.
-    #[inline(always)]
-    pub fn key(self) -> &'a [u8] {
-        let len = self.key_len();
-        // SAFETY: the key lies there from the entry's making to its end and is never written again.
-        unsafe { self.bytes(key_at(len), len) }
-    }
-
-    /// The deadline, milliseconds since 1970.
-    #[inline]
-    pub fn expire_at(self) -> Option<i64> {
-        let len = self.key_len();
-        // SAFETY: by the flag the 8 bytes after the key are the deadline.
-        self.has_deadline().then(|| unsafe { self.read(key_at(len) + len) })
-    }
-
-    /// True if the deadline has passed at `now_ms`; in the deadline's own millisecond the key still lives.
-    #[inline]
-    pub fn is_expired(self, now_ms: i64) -> bool {
-        self.expire_at().is_some_and(|at| at < now_ms)
-    }
-
-    #[inline]
-    fn inline_len(self) -> usize {
-        let memory = self.memory();
-        let slack = match usize::from(self.flags() >> SLACK_SHIFT) {
-            // SAFETY: a slack of 15 or more leaves the last two bytes of the allocation free, and they hold it.
-            SLACK_AT_END => unsafe { self.read::<u16>(memory - 2) }.into(),
-            slack => slack,
-        };
-        memory - self.payload_at() - slack
-    }
-
-    fn boxed(self) -> Option<&'a Value> {
-        // SAFETY: by its form the payload is a Value, aligned to 8 as the allocation is to 16; while 'a lasts nobody
-        // has it mutably.
-        (self.form() == BOXED).then(|| unsafe { self.0.add(self.payload_at()).cast::<Value>().as_ref() })
-    }
-
-    /// The value.
-    #[inline]
-    pub fn value(self) -> ValueRef<'a> {
-        match self.form() {
-            // SAFETY: an inline payload is initialised for its length and not written while 'a lasts.
-            INLINE => ValueRef::Bytes(unsafe { self.bytes(self.payload_at(), self.inline_len()) }),
-            // SAFETY: by its form the payload is 8 bytes of an integer.
-            INT => ValueRef::Int(unsafe { self.read(self.payload_at()) }),
-            _ => match self.boxed() {
-                Some(Value::Str(string)) => ValueRef::Bytes(string.as_slice()),
-                Some(value) => ValueRef::Value(value),
-                None => unreachable!("a payload of no form"),
-            },
-        }
-    }
-
-    /// True if the value has an allocation of its own.
-    pub fn is_boxed(self) -> bool {
-        self.form() == BOXED
-    }
-
-    /// The 24 bits of the access clock.
-    #[inline]
-    pub fn access(self) -> u32 {
-        self.word() & 0xFF_FFFF
-    }
-
-    /// Sets the access clock; readers do that too.
-    #[inline]
-    pub fn set_access(self, access: u32) {
-        let word = self.word() & 0xFF00_0000 | access & 0xFF_FFFF;
-        // SAFETY: the word is in the header, which nobody has a reference to; entries are not shared between threads.
-        unsafe { self.0.cast::<u32>().write(word) }
-    }
-
-    /// The checkpoint that has saved this entry.
-    #[inline]
-    pub fn epoch(self) -> u16 {
-        // SAFETY: the field is in the header.
-        unsafe { self.read(4) }
-    }
-
-    /// Notes the checkpoint that has saved this entry.
-    #[inline]
-    pub fn set_epoch(self, epoch: u16) {
-        // SAFETY: as in `set_access`.
-        unsafe { self.0.add(4).cast::<u16>().write(epoch) }
-    }
-
-    pub(super) fn prefetch(self) {
-        prefetch(self.0.as_ptr());
-    }
-}
 
 impl Entry {
     /// An entry with its access clock and its epoch at zero.
@@ -551,22 +269,6 @@ impl Entry {
     }
 }
 
-enum TakenPayload {
-    Inline(smallvec::SmallVec<[u8; 128]>),
-    Int(i64),
-    Boxed(Value),
-}
-
-impl TakenPayload {
-    fn into_value(self) -> Value {
-        match self {
-            TakenPayload::Inline(bytes) => Value::Str(Str::from_slice(&bytes)),
-            TakenPayload::Int(n) => Value::Str(Str::from_slice(itoa::Buffer::new().format(n).as_bytes())),
-            TakenPayload::Boxed(value) => value,
-        }
-    }
-}
-
 impl Drop for Entry {
     fn drop(&mut self) {
         let memory = self.as_ref().memory();
@@ -582,57 +284,3 @@ impl fmt::Debug for Entry {
         self.as_ref().fmt(f)
     }
 }
-
-impl fmt::Debug for EntryRef<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = String::from_utf8_lossy(self.key());
-        f.debug_struct("Entry").field("key", &key).field("value", &self.value()).field("at", &self.expire_at()).finish()
-    }
-}
-
-/// The address of an entry as it stands in a dict: 6 bytes, because user addresses have at most 48 bits. It owns
-/// nothing by itself; the database that holds the dict owns the entries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct EntrySlot(u64);
-
-impl EntrySlot {
-    fn pointer(self) -> NonNull<u8> {
-        NonNull::new(std::ptr::with_exposed_provenance_mut(self.0 as usize)).expect("slots are made of entries")
-    }
-
-    /// The entry for reading.
-    ///
-    /// # Safety
-    /// It is alive for `'a` and not changed meanwhile, except by `set_access` and `set_epoch`.
-    #[inline(always)]
-    pub unsafe fn entry<'a>(self) -> EntryRef<'a> {
-        EntryRef(self.pointer(), PhantomData)
-    }
-
-    /// The entry with its ownership.
-    ///
-    /// # Safety
-    /// It is alive, and whoever owned it gives it up (or the result is never dropped).
-    pub unsafe fn into_entry(self) -> Entry {
-        Entry(self.pointer())
-    }
-}
-
-impl Slot for EntrySlot {
-    const WIDTH: usize = 6;
-    #[inline(always)]
-    fn to_bits(self) -> u64 {
-        self.0
-    }
-    #[inline(always)]
-    fn from_bits(bits: u64) -> Self {
-        EntrySlot(bits)
-    }
-    #[inline(always)]
-    fn prefetch(self) {
-        prefetch(self.0 as *const u8);
-    }
-}
-
-#[cfg(test)]
-mod tests;

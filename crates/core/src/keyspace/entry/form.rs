@@ -1,0 +1,130 @@
+//! The forms of an entry's payload, and where things lie for each.
+
+use crate::value::{Str, Value};
+
+/// Entries larger than this keep their value in an allocation of its own, which can grow without moving the key.
+pub(super) const INLINE_BYTES_MAX: usize = 1024;
+pub(super) const ALIGN: usize = 16;
+/// The key length that says that the true length follows in 4 bytes.
+pub(super) const LONG_KEY: u8 = 255;
+
+pub(super) const INLINE: u8 = 0;
+pub(super) const INT: u8 = 1;
+pub(super) const BOXED: u8 = 2;
+pub(super) const FORM: u8 = 3;
+pub(super) const HAS_DEADLINE: u8 = 4;
+pub(super) const SLACK_SHIFT: u32 = 4;
+pub(super) const SLACK_AT_END: usize = 15;
+
+const _: () = assert!(size_of::<Value>() == 16 && align_of::<Value>() == 8);
+
+/// A value on its way into an entry.
+pub enum EntryValue<'a> {
+    /// A string; decimal integers and short strings get compact forms.
+    Bytes(&'a [u8]),
+    /// An integer.
+    Int(i64),
+    /// Anything, moved in as it is.
+    Value(Value),
+}
+
+/// What is written behind the key.
+pub(super) enum Payload<'a> {
+    Inline(&'a [u8]),
+    Int(i64),
+    Boxed(Value),
+}
+
+impl Payload<'_> {
+    pub(super) fn form(&self) -> u8 {
+        match self {
+            Payload::Inline(_) => INLINE,
+            Payload::Int(_) => INT,
+            Payload::Boxed(_) => BOXED,
+        }
+    }
+}
+
+/// The 64-bit integer that `bytes` is the canonical decimal form of.
+pub(super) fn canonical_int(bytes: &[u8]) -> Option<i64> {
+    let (negative, digits) = match bytes {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || digits.len() > 19 || (digits[0] == b'0' && bytes.len() > 1) {
+        return None;
+    }
+    digits.iter().try_fold(0i64, |n, digit| {
+        let digit = digit.wrapping_sub(b'0');
+        let n = n.checked_mul(10)?;
+        let digit = (digit < 10).then_some(i64::from(digit))?;
+        if negative { n.checked_sub(digit) } else { n.checked_add(digit) }
+    })
+}
+
+/// Where the key begins.
+#[inline(always)]
+pub(super) fn key_at(key_len: usize) -> usize {
+    if key_len < LONG_KEY as usize { 8 } else { 12 }
+}
+
+/// Where the payload begins.
+#[inline(always)]
+pub(super) fn payload_at(key_len: usize, has_deadline: bool, form: u8) -> usize {
+    let at = key_at(key_len) + key_len + if has_deadline { 8 } else { 0 };
+    if form == BOXED { at.next_multiple_of(8) } else { at }
+}
+
+pub(super) fn needed(key_len: usize, has_deadline: bool, payload: &Payload<'_>) -> usize {
+    let len = match payload {
+        Payload::Inline(bytes) => bytes.len(),
+        Payload::Int(_) => 8,
+        Payload::Boxed(_) => size_of::<Value>(),
+    };
+    payload_at(key_len, has_deadline, payload.form()) + len
+}
+
+/// The allocation for `needed` bytes, as the allocator's size classes round it: 16s up to 128, then four a doubling.
+pub(super) fn rounded(needed: usize) -> usize {
+    needed.next_multiple_of((needed.next_power_of_two() / 8).max(ALIGN))
+}
+
+/// The length of an allocation whose `units` are 0.
+pub(super) fn exact(key_len: usize) -> usize {
+    payload_at(key_len, true, BOXED) + size_of::<Value>()
+}
+
+/// The most compact payload for a value under a key of this length.
+pub(super) fn compact(value: EntryValue<'_>, key_len: usize) -> Payload<'_> {
+    // The deadline is counted whether there is one or not, so that setting one later never changes the form.
+    let fits = |payload: &Payload<'_>| needed(key_len, true, payload) <= INLINE_BYTES_MAX;
+    let payload = match value {
+        EntryValue::Value(value) => return Payload::Boxed(value),
+        EntryValue::Int(n) => Payload::Int(n),
+        EntryValue::Bytes(bytes) => canonical_int(bytes).map_or(Payload::Inline(bytes), Payload::Int),
+    };
+    if fits(&payload) {
+        return payload;
+    }
+    match payload {
+        Payload::Int(n) => Payload::Boxed(Value::Str(Str::from_slice(itoa::Buffer::new().format(n).as_bytes()))),
+        Payload::Inline(bytes) => Payload::Boxed(Value::Str(Str::from_slice(bytes))),
+        boxed => boxed,
+    }
+}
+
+pub(super) enum TakenPayload {
+    Inline(smallvec::SmallVec<[u8; 128]>),
+    Int(i64),
+    Boxed(Value),
+}
+
+impl TakenPayload {
+    pub(super) fn into_value(self) -> Value {
+        match self {
+            TakenPayload::Inline(bytes) => Value::Str(Str::from_slice(&bytes)),
+            TakenPayload::Int(n) => Value::Str(Str::from_slice(itoa::Buffer::new().format(n).as_bytes())),
+            TakenPayload::Boxed(value) => value,
+        }
+    }
+}
