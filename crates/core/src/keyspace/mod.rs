@@ -4,5 +4,5 @@ pub mod database;
 mod deadlines;
 pub mod entry;
 
-pub use database::{Database, EntryMut};
+pub use database::{Database, EntryMut, HashedKey};
 pub use entry::{Entry, EntryRef, EntryValue, ValueRef};

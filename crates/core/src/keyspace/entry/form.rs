@@ -24,7 +24,7 @@ pub enum EntryValue<'a> {
     Bytes(&'a [u8]),
     /// An integer.
     Int(i64),
-    /// Anything, moved in as it is.
+    /// Anything, moved in; short strings get compact forms here too.
     Value(Value),
 }
 
@@ -94,22 +94,23 @@ pub(super) fn exact(key_len: usize) -> usize {
     payload_at(key_len, true, BOXED) + size_of::<Value>()
 }
 
+/// True if a string can be inline. The deadline is counted whether there is one or not, so that setting one later
+/// never changes the form.
+pub(super) fn is_short(bytes: &[u8], key_len: usize) -> bool {
+    needed(key_len, true, &Payload::Inline(bytes)) <= INLINE_BYTES_MAX
+}
+
 /// The most compact payload for a value under a key of this length.
 pub(super) fn compact(value: EntryValue<'_>, key_len: usize) -> Payload<'_> {
-    // The deadline is counted whether there is one or not, so that setting one later never changes the form.
-    let fits = |payload: &Payload<'_>| needed(key_len, true, payload) <= INLINE_BYTES_MAX;
-    let payload = match value {
-        EntryValue::Value(value) => return Payload::Boxed(value),
-        EntryValue::Int(n) => Payload::Int(n),
-        EntryValue::Bytes(bytes) => canonical_int(bytes).map_or(Payload::Inline(bytes), Payload::Int),
-    };
-    if fits(&payload) {
-        return payload;
-    }
-    match payload {
-        Payload::Int(n) => Payload::Boxed(Value::Str(Str::from_slice(itoa::Buffer::new().format(n).as_bytes()))),
-        Payload::Inline(bytes) => Payload::Boxed(Value::Str(Str::from_slice(bytes))),
-        boxed => boxed,
+    match value {
+        EntryValue::Value(value) => Payload::Boxed(value),
+        EntryValue::Int(n) if needed(key_len, true, &Payload::Int(n)) <= INLINE_BYTES_MAX => Payload::Int(n),
+        EntryValue::Int(n) => Payload::Boxed(Value::Str(Str::from_slice(itoa::Buffer::new().format(n).as_bytes()))),
+        EntryValue::Bytes(bytes) => match canonical_int(bytes) {
+            Some(n) => compact(EntryValue::Int(n), key_len),
+            None if is_short(bytes, key_len) => Payload::Inline(bytes),
+            None => Payload::Boxed(Value::Str(Str::from_slice(bytes))),
+        },
     }
 }
 

@@ -75,6 +75,22 @@ fn only_canonical_integers_become_integers() {
 }
 
 #[test]
+fn a_short_string_moved_in_becomes_compact() {
+    let string = |bytes: &[u8]| EntryValue::Value(Value::Str(Str::from_slice(bytes)));
+    let mut entry = Entry::new(b"k", string(b"short"), None);
+    assert!(!entry.as_ref().is_boxed());
+    entry.set_value(string(&[b'x'; 2000]));
+    assert!(entry.as_ref().is_boxed());
+    entry.set_value(string(b"12"));
+    assert_eq!(entry.as_ref().value(), ValueRef::Int(12));
+    // But one that is changed in place stays boxed, for it may grow.
+    entry.promote();
+    assert!(entry.as_ref().is_boxed());
+    entry.set_expire(Some(1));
+    assert_eq!((entry.as_ref().is_boxed(), text(entry.as_ref().value())), (true, b"12".to_vec()));
+}
+
+#[test]
 fn the_clock_and_the_epoch_stay_out_of_each_others_way() {
     let mut entry = Entry::new(b"key", EntryValue::Bytes(b"value"), Some(12));
     entry.as_ref().set_access(u32::MAX);
