@@ -1,31 +1,33 @@
 //! Redis values: one file per type with its API, its encodings and its operations; no keys, no replies.
 //!
-//! (A stand-in until the values are merged: the shape that the keyspace relies on.)
+//! A mutator takes an [`Edit`], which knows the thresholds of the encodings and collects, if wanted, the redo and undo
+//! operations of what was done. The same operations are applied by recovery and rollback.
 
-/// A growable byte string.
-#[derive(Debug, PartialEq, Eq, Clone)]
-pub struct Str(Box<Vec<u8>>);
+mod any;
+pub mod bits;
+pub mod codec;
+mod digest;
+mod edit;
+mod entry;
+pub mod hash;
+pub mod lcs;
+pub mod list;
+pub mod op;
+pub mod range;
+mod sample;
+pub mod set;
+pub mod set_algebra;
+pub mod string;
+mod table;
+mod thresholds;
+pub mod zset;
 
-impl Str {
-    /// A copy of `bytes`.
-    pub fn from_slice(bytes: &[u8]) -> Self {
-        Str(Box::new(bytes.to_vec()))
-    }
-    /// The bytes.
-    pub fn as_slice(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-/// A list.
-#[derive(Debug, PartialEq, Eq, Clone, Default)]
-pub struct List(pub Vec<Vec<u8>>);
-
-/// The value of a key.
-#[derive(Debug, PartialEq, Eq, Clone)]
-pub enum Value {
-    /// A string.
-    Str(Str),
-    /// A list.
-    List(Box<List>),
-}
+pub use any::Value;
+pub use edit::{Edit, Operation};
+pub use hash::{Hash, HashOp};
+pub use list::{List, ListOp};
+pub use op::Op;
+pub use set::{Set, SetOp};
+pub use string::{Str, StrOp};
+pub use thresholds::Thresholds;
+pub use zset::{ZSet, ZSetOp};

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::keyspace::entry::ValueRef;
-use crate::value::{List, Str};
+use crate::value::list::Side;
+use crate::value::{Edit, List, Str, Thresholds};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>;
@@ -61,7 +62,7 @@ fn agrees_with_a_model() {
                 }
                 _ => {
                     if let Some(mut entry) = database.get_mut(&key[..]) {
-                        *entry.value_mut() = Value::Str(Str::from_slice(&value));
+                        *entry.value_mut() = Value::Str(Str::new(&value));
                     }
                     model.entry(key).and_modify(|entry| entry.0 = value);
                 }
@@ -182,13 +183,15 @@ fn a_string_set_again_stays_where_it_is() {
 #[test]
 fn collections_are_changed_in_place() {
     let mut database = Database::new();
-    database.set(&b"l"[..], EntryValue::Value(Value::List(Box::default())), None);
+    database.set(&b"l"[..], EntryValue::Value(Value::List(Box::new(List::new()))), None);
     let mut entry = database.get_mut(&b"l"[..]).unwrap();
     match entry.value_mut() {
-        Value::List(list) => list.0.push(b"item".to_vec()),
-        Value::Str(_) => unreachable!(),
+        Value::List(list) => list.push(Side::Front, &[b"item"], &mut Edit::silent(&Thresholds::default())),
+        _ => unreachable!(),
     }
-    let expected = Value::List(Box::new(List(vec![b"item".to_vec()])));
+    let mut list = List::new();
+    list.push(Side::Front, &[b"item"], &mut Edit::silent(&Thresholds::default()));
+    let expected = Value::List(Box::new(list));
     assert_eq!(database.get(&b"l"[..]).unwrap().value(), ValueRef::Value(&expected));
     assert_eq!(database.remove(&b"l"[..]).unwrap().into_parts(), (expected, None));
 }

@@ -1,5 +1,7 @@
 //! The forms of an entry's payload, and where things lie for each.
 
+use crate::ds::number::parse_i64;
+use crate::value::string::encoding;
 use crate::value::{Str, Value};
 
 /// Entries larger than this keep their value in an allocation of its own, which can grow without moving the key.
@@ -45,23 +47,6 @@ impl Payload<'_> {
     }
 }
 
-/// The 64-bit integer that `bytes` is the canonical decimal form of.
-pub(super) fn canonical_int(bytes: &[u8]) -> Option<i64> {
-    let (negative, digits) = match bytes {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    if digits.is_empty() || digits.len() > 19 || (digits[0] == b'0' && bytes.len() > 1) {
-        return None;
-    }
-    digits.iter().try_fold(0i64, |n, digit| {
-        let digit = digit.wrapping_sub(b'0');
-        let n = n.checked_mul(10)?;
-        let digit = (digit < 10).then_some(i64::from(digit))?;
-        if negative { n.checked_sub(digit) } else { n.checked_add(digit) }
-    })
-}
-
 /// Where the key begins.
 #[inline(always)]
 pub(super) fn key_at(key_len: usize) -> usize {
@@ -96,8 +81,13 @@ pub(super) fn exact(key_len: usize) -> usize {
 
 /// True if a string can be inline. The deadline is counted whether there is one or not, so that setting one later
 /// never changes the form.
-pub(super) fn is_short(bytes: &[u8], key_len: usize) -> bool {
+fn is_short(bytes: &[u8], key_len: usize) -> bool {
     needed(key_len, true, &Payload::Inline(bytes)) <= INLINE_BYTES_MAX
+}
+
+/// True if a boxed string can be inline and nothing is lost by that: one that was edited in place shows it.
+pub(super) fn is_plain(string: &Str, key_len: usize) -> bool {
+    is_short(string, key_len) && string.encoding() == encoding(string)
 }
 
 /// The most compact payload for a value under a key of this length.
@@ -105,11 +95,11 @@ pub(super) fn compact(value: EntryValue<'_>, key_len: usize) -> Payload<'_> {
     match value {
         EntryValue::Value(value) => Payload::Boxed(value),
         EntryValue::Int(n) if needed(key_len, true, &Payload::Int(n)) <= INLINE_BYTES_MAX => Payload::Int(n),
-        EntryValue::Int(n) => Payload::Boxed(Value::Str(Str::from_slice(itoa::Buffer::new().format(n).as_bytes()))),
-        EntryValue::Bytes(bytes) => match canonical_int(bytes) {
+        EntryValue::Int(n) => Payload::Boxed(Value::Str(Str::new(itoa::Buffer::new().format(n).as_bytes()))),
+        EntryValue::Bytes(bytes) => match parse_i64(bytes) {
             Some(n) => compact(EntryValue::Int(n), key_len),
             None if is_short(bytes, key_len) => Payload::Inline(bytes),
-            None => Payload::Boxed(Value::Str(Str::from_slice(bytes))),
+            None => Payload::Boxed(Value::Str(Str::new(bytes))),
         },
     }
 }
@@ -123,8 +113,8 @@ pub(super) enum TakenPayload {
 impl TakenPayload {
     pub(super) fn into_value(self) -> Value {
         match self {
-            TakenPayload::Inline(bytes) => Value::Str(Str::from_slice(&bytes)),
-            TakenPayload::Int(n) => Value::Str(Str::from_slice(itoa::Buffer::new().format(n).as_bytes())),
+            TakenPayload::Inline(bytes) => Value::Str(Str::new(&bytes)),
+            TakenPayload::Int(n) => Value::Str(Str::new(itoa::Buffer::new().format(n).as_bytes())),
             TakenPayload::Boxed(value) => value,
         }
     }

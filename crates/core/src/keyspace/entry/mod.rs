@@ -27,7 +27,7 @@ pub(super) use slot::EntrySlot;
 
 use crate::value::{Str, Value};
 use form::{ALIGN, BOXED, HAS_DEADLINE, INLINE, INLINE_BYTES_MAX, INT, LONG_KEY, SLACK_AT_END, SLACK_SHIFT};
-use form::{Payload, TakenPayload, compact, exact, is_short, key_at, needed, rounded};
+use form::{Payload, TakenPayload, compact, exact, is_plain, key_at, needed, rounded};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::marker::PhantomData;
@@ -48,8 +48,8 @@ impl Entry {
     /// An entry with its access clock and its epoch at zero.
     pub fn new(key: &[u8], value: EntryValue<'_>, expire_at: Option<i64>) -> Self {
         match &value {
-            EntryValue::Value(Value::Str(string)) if is_short(string.as_slice(), key.len()) => {
-                Self::build(key, compact(EntryValue::Bytes(string.as_slice()), key.len()), expire_at)
+            EntryValue::Value(Value::Str(string)) if is_plain(string, key.len()) => {
+                Self::build(key, compact(EntryValue::Bytes(string), key.len()), expire_at)
             }
             _ => Self::build(key, compact(value, key.len()), expire_at),
         }
@@ -143,7 +143,7 @@ impl Entry {
         };
         if entry.is_exact() {
             // An exact allocation holds nothing but a Value.
-            self.write_payload(Payload::Boxed(Value::Str(Str::from_slice(b""))));
+            self.write_payload(Payload::Boxed(Value::Str(Str::new(b""))));
         } else {
             self.write_payload(Payload::Inline(b""));
         }
@@ -166,9 +166,9 @@ impl Entry {
     pub fn set(&mut self, value: EntryValue<'_>, expire_at: Option<i64>) {
         let entry = self.as_ref();
         if let EntryValue::Value(Value::Str(string)) = &value
-            && is_short(string.as_slice(), entry.key_len())
+            && is_plain(string, entry.key_len())
         {
-            return self.set(EntryValue::Bytes(string.as_slice()), expire_at);
+            return self.set(EntryValue::Bytes(string), expire_at);
         }
         let payload = compact(value, entry.key_len());
         let fits = match (entry.is_exact(), &payload) {

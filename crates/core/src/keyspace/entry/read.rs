@@ -145,10 +145,33 @@ impl<'a> EntryRef<'a> {
             // SAFETY: by its form the payload is 8 bytes of an integer.
             INT => ValueRef::Int(unsafe { self.read(self.payload_at()) }),
             _ => match self.boxed() {
-                Some(Value::Str(string)) => ValueRef::Bytes(string.as_slice()),
+                Some(Value::Str(string)) => ValueRef::Bytes(string),
                 Some(value) => ValueRef::Value(value),
                 None => unreachable!("a payload of no form"),
             },
+        }
+    }
+
+    /// The type of the value, as TYPE names it.
+    pub fn type_name(self) -> &'static str {
+        self.boxed().map_or("string", Value::type_name)
+    }
+
+    /// How the value is represented, as OBJECT ENCODING names it.
+    pub fn encoding(self) -> &'static str {
+        match (self.boxed(), self.value()) {
+            (Some(value), _) => value.encoding(),
+            (None, ValueRef::Bytes(bytes)) => crate::value::string::encoding(bytes),
+            (None, _) => "int",
+        }
+    }
+
+    /// A copy of the value.
+    pub fn cloned_value(self) -> Value {
+        match (self.boxed(), self.value()) {
+            (Some(value), _) | (None, ValueRef::Value(value)) => value.clone(),
+            (None, ValueRef::Int(n)) => Value::string(itoa::Buffer::new().format(n).as_bytes()),
+            (None, ValueRef::Bytes(bytes)) => Value::string(bytes),
         }
     }
 
