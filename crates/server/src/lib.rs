@@ -1,1 +1,10 @@
 //! The network doors of Peryton: RESP bytes to requests and replies, connections, the listener.
+
+pub mod resp;
+
+mod connection;
+mod event_loop;
+mod listener;
+mod wake;
+
+pub use listener::{Address, Options, Server};

@@ -1,1 +1,9 @@
 //! Plain data structures that know nothing of the server.
+
+pub mod extended;
+pub mod glob;
+pub mod intset;
+pub mod number;
+pub mod packed;
+pub mod skiplist;
+pub mod thin;

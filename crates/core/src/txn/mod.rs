@@ -1,0 +1,5 @@
+//! Transactions: what a command changed (effect), how it is logged (redo) and taken back (undo).
+
+pub mod effect;
+
+pub use effect::Effect;
