@@ -19,11 +19,15 @@ mod info;
 mod key;
 mod list;
 mod usage;
+mod zset;
+mod zset_algebra;
+mod zset_range;
 
 pub(crate) mod connection;
 mod pubsub;
 mod server;
 mod set;
+mod sort;
 mod string;
 mod transaction;
 

@@ -2,8 +2,8 @@
 
 use super::spec::Spec;
 use super::{
-    bitmap, client, commands, config, connection, expire, hash, info, key, list, pubsub, server, set, string,
-    transaction,
+    bitmap, client, commands, config, connection, expire, hash, info, key, list, pubsub, server, set, sort, string,
+    transaction, zset, zset_algebra, zset_range,
 };
 use std::sync::LazyLock;
 
@@ -22,6 +22,10 @@ const FAMILIES: &[&[Spec]] = &[
     list::COMMANDS,
     hash::COMMANDS,
     set::COMMANDS,
+    zset::COMMANDS,
+    zset_range::COMMANDS,
+    zset_algebra::COMMANDS,
+    sort::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
 ];
