@@ -12,13 +12,13 @@ class Store:
     """A store in this process."""
 
     def __new__(cls, path: str | None = None, *, durability: str | None = None, maxmemory: int = 0) -> Store: ...
-    def session(self, db: int = 0) -> Session:
-        """A new session in the keyspace `db`, speaking RESP3."""
+    def session(self, db: int = 0, *, protocol: int = 3) -> Session:
+        """A new session in the keyspace `db`; `protocol` is the RESP version whose rules it follows."""
 
     def serve(
         self, host: str = "127.0.0.1", port: int = 0, *, unixsocket: str | None = None, password: str | None = None
     ) -> Server:
-        """Opens a RESP door; port 0 takes a free one."""
+        """Opens a RESP door; port 0 takes a free one, and an empty host opens no TCP port."""
 
     def close(self) -> None:
         """Stops its servers, ends its sessions' waits and closes the store; once is enough."""
@@ -71,6 +71,10 @@ class Session:
     def closed(self) -> bool:
         """Whether the session has ended."""
 
+    @property
+    def id(self) -> int:
+        """The session's number, as in CLIENT ID."""
+
 @final
 class Server:
     """A RESP door on a store."""
@@ -88,6 +92,13 @@ class Server:
     @property
     def address(self) -> str:
         """Its address as a URL for `peryton.connect`."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it serves."""
+
+def close_all() -> None:
+    """Closes every open store of this process; runs at the interpreter's exit."""
 
 class _Report(TypedDict):
     requests: int
