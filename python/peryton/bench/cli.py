@@ -2,7 +2,9 @@
 
 import datetime
 import json
+import os
 import shlex
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -52,10 +54,18 @@ def bench(
             click.echo(f"{suite.name:12} {suite.title}")
         return
     console = Console(width=None if sys.stdout.isatty() else 160)
-    run = _run(suites, _SCALES[scale], shlex.split(server) if server else None, without, pin)
+    run = _run(suites, _SCALES[scale], _command(server), without, pin)
     if json_file:
         json_file.write_text(json.dumps(to_json(run), indent=1) + "\n")
     show(run, console)
+
+
+def _command(text: str | None) -> list[str] | None:
+    """A command line; each server runs in a folder of its own, so its program is made absolute."""
+    if text is None:
+        return None
+    program, *options = shlex.split(text)
+    return [os.path.abspath(shutil.which(program) or program), *options]
 
 
 def _run(names: tuple[str, ...], scale: Scale, server: list[str] | None, without: tuple[str, ...], pin: bool) -> Run:

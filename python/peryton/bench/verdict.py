@@ -60,8 +60,10 @@ TARGETS: tuple[Target, ...] = (
     *_beside_valkey(),
     Target(2, "select-p16", "rate", "SELECT by key: requests/s", at_least=500_000),
     Target(2, "key-memory", "used_bytes", "memory of a key (used_memory)", at_most=1.0, beside="valkey"),
+    Target(2, "key-memory", "used_bytes", "memory of a key, bytes", at_most=80.0),
     Target(2, "key-memory", "rss_bytes", "memory of a key (RSS)", at_most=1.0, beside="valkey"),
     Target(2, "row-memory", "used_bytes", "memory of a row (used_memory)", at_most=1.0, beside="sqlite"),
+    Target(2, "row-memory", "used_bytes", "memory of a row, bytes", at_most=33.0),
     Target(2, "growth", "stall_ms", "longest wait of a growth step, ms", at_most=10.0, least=True),
 )
 
@@ -76,8 +78,10 @@ def _judge(result: Result, target: Target) -> Verdict:
     figure = _figure(result, target)
     if figure is None:
         missing = [OURS] + ([target.beside] if target.beside else [])
-        reasons = [f"{name}: {result.failed[name]}" for name in missing if name in result.failed]
-        return Verdict(target, None, None, "; ".join(reasons) or f"no figures of {' and '.join(missing)}")
+        failed = [name for name in missing if name in result.failed]
+        return Verdict(
+            target, None, None, f"{failed[0]} failed" if failed else f"no figures of {' and '.join(missing)}"
+        )
     met = target.holds(figure.value)
     agree = target.least or target.holds(figure.low) == target.holds(figure.high)
     return Verdict(target, met, figure, "" if agree else "the rounds disagree")
@@ -87,7 +91,7 @@ def _figure(result: Result, target: Target) -> Ratio | None:
     if target.beside is not None:
         return result.ratio(target.metric, OURS, target.beside)
     figures = result.figures.get(OURS, {}).get(target.metric)
-    middle = result.median(OURS, target.metric)
+    middle = result.typical(OURS, target.metric)
     if not figures or middle is None:
         return None
     return Ratio(min(figures) if target.least else middle, min(figures), max(figures))
