@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from peryton._resp import Argument, argument
 from peryton.results import Rows
@@ -21,8 +20,7 @@ Record: TypeAlias = dict[str, Any]
 """A row by column name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+class Call(NamedTuple, Generic[T]):
     """A request and what becomes of its reply."""
 
     args: Sequence[Argument]
@@ -158,7 +156,7 @@ def _positional(text: str, params: Mapping[str, Value]) -> tuple[str, list[Value
     """`:name` parameters as numbered ones (`?1`), since requests carry values by position."""
     out: list[str] = []
     order: dict[str, int] = {}
-    for piece, is_code in _pieces(text):
+    for piece, is_code in pieces(text):
         if not is_code:
             out.append(piece)
             continue
@@ -179,7 +177,7 @@ def _positional(text: str, params: Mapping[str, Value]) -> tuple[str, list[Value
     return "".join(out), [params[name] for name in order]
 
 
-def _pieces(text: str) -> Iterable[tuple[str, bool]]:
+def pieces(text: str) -> Iterable[tuple[str, bool]]:
     """Splits SQL text into code and what is not code: quoted strings, quoted names and comments."""
     ends = {"'": "'", '"': '"', "`": "`", "[": "]", "--": "\n", "/*": "*/"}
     start = at = 0
@@ -232,11 +230,10 @@ _SESSION_COMMANDS = {
 
 
 def _refuse_session_commands(args: Sequence[Argument]) -> None:
-    name = bytes(argument(args[0])).decode("utf-8", "replace").upper()
+    name = args[0]
+    text = name if isinstance(name, str) else bytes(argument(name)).decode("utf-8", "replace")
+    if (advice := _SESSION_COMMANDS.get(text.upper())) is None:
+        return
     # SELECT with anything but a database's number is SQL typed bare.
-    if name in _SESSION_COMMANDS and not (name == "SELECT" and not _is_number(args[1:])):
-        raise ValueError(f"{name} belongs to one session, and this handle has several: {_SESSION_COMMANDS[name]}")
-
-
-def _is_number(args: Sequence[Argument]) -> bool:
-    return len(args) == 1 and bytes(argument(args[0])).isdigit()
+    if text.upper() != "SELECT" or (len(args) == 2 and bytes(argument(args[1])).isdigit()):
+        raise ValueError(f"{text.upper()} belongs to one session, and this handle has several: {advice}")

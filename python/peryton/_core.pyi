@@ -5,6 +5,8 @@ from typing import Any, TypedDict, final
 
 from peryton._resp import Argument
 
+__all__ = ["Server", "Session", "Store", "__version__", "close_all"]
+
 __version__: str
 
 @final
@@ -61,7 +63,7 @@ class Session:
         TimeoutError when `timeout` seconds pass first.
         """
 
-    def pending(self, timeout: float | None = 0.0) -> bool:
+    def pending(self, timeout: float | None) -> bool:
         """Whether `receive` would answer at once, after waiting up to `timeout` seconds for it."""
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from peryton import _calls, _core, _resp
 from peryton._calls import Call, Parameters, Record, Value
+from peryton._links import Birth
 from peryton._resp import Argument
 from peryton.client import Address
 from peryton.exceptions import ClosedError, NetworkError, WaitTimeoutError
@@ -149,6 +150,7 @@ class Database:
         self._idle: list[_AsyncLink] = []
         self._threads = ThreadPoolExecutor(THREADS_MAX, "peryton") if store is not None else None
         self._servers: list[_core.Server] = []
+        self._birth = Birth()
         self._closed = False
 
     async def sql(self, text: str, params: Parameters | None = None) -> Rows:
@@ -240,6 +242,7 @@ class Database:
     @asynccontextmanager
     async def _lend(self) -> AsyncIterator[_AsyncLink]:
         """A link for one use. One that broke or was cancelled half-way through a reply is not kept."""
+        self._birth.check()
         if self._closed:
             raise ClosedError("this handle is closed")
         link = self._idle.pop() if self._idle else await self._link()

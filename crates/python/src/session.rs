@@ -225,7 +225,6 @@ impl Session {
     }
 
     /// Whether `receive` would answer at once, after waiting up to `timeout` seconds for it (None: for ever).
-    #[pyo3(signature = (timeout=Some(0.0)))]
     fn pending(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         self.birth.check(py)?;
         let look = |turn: &mut Turn<'_>| match turn.is_pending() {

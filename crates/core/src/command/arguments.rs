@@ -47,3 +47,14 @@ pub fn timeout(arg: &[u8], now_ms: i64) -> Result<Option<i64>> {
 pub fn is(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
 }
+
+/// How many elements HRANDFIELD and its kin are to pick; negative counts allow repetition.
+pub fn sample_count(arg: &[u8]) -> Result<i64> {
+    let text = "value is out of range";
+    integer_or(arg, text).and_then(|n| if n < -i64::MAX { Err(Error::err(text)) } else { Ok(n) })
+}
+
+/// The same when each element comes with a second one, so that their number must not overflow.
+pub fn check_pair_count(count: i64) -> Result<()> {
+    if (-i64::MAX / 2..=i64::MAX / 2).contains(&count) { Ok(()) } else { Err(Error::err("value is out of range")) }
+}

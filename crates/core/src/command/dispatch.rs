@@ -41,7 +41,7 @@ pub fn find(name: &[u8], args: &[&[u8]]) -> Result<&'static Command, Error> {
     if command.subcommands.is_empty() || args.len() < 2 {
         return Ok(command);
     }
-    command.subcommand(args[1]).ok_or_else(|| unknown_subcommand(command, args[1]))
+    command.subcommand(args[1]).ok_or_else(|| unknown_subcommand(command.spec.name, args[1]))
 }
 
 /// Every refusal, in the order in which Redis makes them.
@@ -186,8 +186,9 @@ fn unknown_command(args: &[&[u8]]) -> Error {
     Error::err(format!("unknown command '{name}', with args beginning with: {shown}"))
 }
 
-fn unknown_subcommand(command: &Command, name: &[u8]) -> Error {
-    let container = command.spec.name.to_ascii_uppercase();
+/// "unknown subcommand 'x'. Try Y HELP." (Redis 7's text).
+pub fn unknown_subcommand(container: &str, name: &[u8]) -> Error {
+    let container = container.to_ascii_uppercase();
     let name = text(&name[..name.len().min(128)]);
     Error::err(format!("unknown subcommand '{name}'. Try {container} HELP."))
 }
