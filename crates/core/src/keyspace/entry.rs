@@ -44,6 +44,8 @@ const _: () = assert!(size_of::<Value>() == 16 && align_of::<Value>() == 8);
 pub enum EntryValue<'a> {
     /// A string; decimal integers and short strings get compact forms.
     Bytes(&'a [u8]),
+    /// A string kept as text even if it reads as an integer.
+    Text(&'a [u8]),
     /// An integer.
     Int(i64),
     /// Anything, moved in as it is.
@@ -148,6 +150,7 @@ fn compact(value: EntryValue<'_>, key_len: usize) -> Payload<'_> {
     let payload = match value {
         EntryValue::Value(value) => return Payload::Boxed(value),
         EntryValue::Int(n) => Payload::Int(n),
+        EntryValue::Text(bytes) => Payload::Inline(bytes),
         EntryValue::Bytes(bytes) => canonical_int(bytes).map_or(Payload::Inline(bytes), Payload::Int),
     };
     if fits(&payload) {
@@ -297,9 +300,20 @@ impl<'a> EntryRef<'a> {
     pub fn encoding(self) -> &'static str {
         match (self.boxed(), self.value()) {
             (Some(value), _) => value.encoding(),
-            (None, ValueRef::Bytes(bytes)) => crate::value::string::encoding(bytes),
+            (None, ValueRef::Bytes(bytes)) => crate::value::string::text_encoding(bytes.len()),
             (None, _) => "int",
         }
+    }
+
+    /// A copy of the entry under another key.
+    pub fn copy_as(self, key: &[u8]) -> Entry {
+        let value = match (self.boxed(), self.value()) {
+            (Some(value), _) => EntryValue::Value(value.clone()),
+            (None, ValueRef::Int(n)) => EntryValue::Int(n),
+            (None, ValueRef::Bytes(bytes)) => EntryValue::Text(bytes),
+            (None, ValueRef::Value(_)) => unreachable!("values are boxed"),
+        };
+        Entry::new(key, value, self.expire_at())
     }
 
     /// A copy of the value.
@@ -557,6 +571,19 @@ impl Entry {
     /// Moves the value out and leaves an empty string.
     pub fn take_value(&mut self) -> Value {
         self.take_payload().into_value()
+    }
+
+    /// The same value and deadline under another key.
+    pub fn renamed(mut self, key: &[u8]) -> Entry {
+        let expire_at = self.as_ref().expire_at();
+        let access = self.as_ref().access();
+        let new = match self.take_payload() {
+            TakenPayload::Inline(bytes) => Entry::new(key, EntryValue::Text(&bytes), expire_at),
+            TakenPayload::Int(n) => Entry::new(key, EntryValue::Int(n), expire_at),
+            TakenPayload::Boxed(value) => Entry::new(key, EntryValue::Value(value), expire_at),
+        };
+        new.as_ref().set_access(access);
+        new
     }
 
     /// The value and the deadline of an entry that is no longer needed.
