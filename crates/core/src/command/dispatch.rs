@@ -1,22 +1,25 @@
 //! One gate and one executor: every request passes here, whichever door, transaction or script it comes from.
 
 use super::context::{Context, Origin};
-use super::spec::Flags;
+use super::spec::{Flags, Keys};
 use super::table::{Command, TABLE};
 use super::{deliver, waiting};
+use crate::ds::hash;
 use crate::error::{Code, Error};
+use crate::keyspace::database::Database;
 use crate::reply::Reply;
 use crate::session::{Door, NoWaker, ReplyMode, Session};
 use crate::slowlog::{self, SlowEntry};
 use crate::state::State;
 use crate::txn::Effect;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Serves one request from a door and commits what it changed.
 pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Reply {
     let Some(name) = args.first() else { return Reply::None };
-    let started_ns = state.env.monotonic_ns();
-    state.clock = state.clock_at(started_ns);
+    // The end of the last request is the start of this one, so that each reads the clock once.
+    let started_ns = state.monotonic_ns;
     session.active_ms = state.clock.now_ms;
     let command = match find(name, args) {
         Ok(command) => command,
@@ -34,6 +37,22 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
     commit(state, session, effect);
     measure(state, session, command, args, started_ns);
     answer(session, reply)
+}
+
+/// Starts loading from memory what the first key of each request leads to: first all buckets, then all entries.
+pub fn prefetch<'r, 'i: 'r>(database: &Database, requests: impl Iterator<Item = &'r [&'i [u8]]>) {
+    let mut hashes: SmallVec<[u64; 64]> = SmallVec::new();
+    for request in requests {
+        let Some(command) = request.first().and_then(|name| TABLE.find(name)) else { continue };
+        if let Keys::Range { first, .. } = command.spec.keys
+            && let Some(key) = request.get(first as usize)
+        {
+            let hash = hash::bytes(key);
+            database.prefetch(hash);
+            hashes.push(hash);
+        }
+    }
+    hashes.iter().for_each(|hash| database.prefetch_entry(*hash));
 }
 
 /// The command that a request names.
@@ -155,7 +174,7 @@ fn answer(session: &mut Session, reply: Reply) -> Reply {
 /// Counts the request's time and notes it in the slow log if it was slow.
 #[inline]
 fn measure(state: &mut State, session: &Session, command: &Command, args: &[&[u8]], started_ns: u64) {
-    let ns = state.env.monotonic_ns() - started_ns;
+    let ns = state.advance() - started_ns;
     state.stats.commands += 1;
     state.command_stats[command.id].ns += ns;
     let threshold = state.config.slowlog_log_slower_than_us;

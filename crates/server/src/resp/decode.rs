@@ -84,6 +84,12 @@ impl Decoder {
         self.decode_arguments(buffer, limits)
     }
 
+    /// True inside a request, so that the next byte is not the first of one.
+    #[inline]
+    pub fn is_inside(&self) -> bool {
+        self.missing > 0
+    }
+
     /// Bytes of the buffer that the finished request took.
     #[inline]
     pub fn consumed(&self) -> usize {
@@ -115,6 +121,13 @@ impl Decoder {
     pub fn arguments<'a>(&'a self, buffer: &'a [u8]) -> impl ExactSizeIterator<Item = &'a [u8]> {
         let source = if self.is_inline { &self.inline[..] } else { buffer };
         self.places.iter().map(move |place| &source[place.start..place.end])
+    }
+
+    /// The arguments of the finished request, which was an array and not a line, so that they live as long as `buffer`.
+    #[inline]
+    pub fn array_arguments<'b>(&self, buffer: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
+        debug_assert!(!self.is_inline);
+        self.places.iter().map(move |place| &buffer[place.start..place.end])
     }
 
     /// Reads `*<count>\r\n`. Some means there is nothing further to read now.
