@@ -3,6 +3,7 @@
 use crate::resp::{Decoder, Limits, Parsed, ProtocolError, encode};
 use mio::net::{TcpStream, UnixStream};
 use peryton_core::config::OutputLimit;
+use peryton_core::error::{Code, Error};
 use peryton_core::reply::Reply;
 use peryton_core::session::SessionId;
 use peryton_core::store::{Active, Baton};
@@ -209,8 +210,7 @@ impl Connection {
                     None => break,
                 },
                 Ended::Broken(error) => {
-                    self.output.extend_from_slice(format!("-ERR Protocol error: {}\r\n", error.0).as_bytes());
-                    self.closing = true;
+                    self.refuse(&error);
                     return input.len();
                 }
             }
@@ -278,14 +278,23 @@ impl Connection {
                 self.after(active, reply);
             }
             Err(error) => {
-                self.output.extend_from_slice(format!("-ERR Protocol error: {}\r\n", error.0).as_bytes());
-                self.closing = true;
+                self.refuse(&error);
                 return Some(input.len());
             }
         }
         let end = start + self.decoder.consumed();
         self.decoder.reset();
         Some(end)
+    }
+
+    /// Answers bytes that are no request, and closes.
+    fn refuse(&mut self, error: &ProtocolError) {
+        encode(
+            &Reply::Error(Error::quoting(Code::Err, [b"Protocol error: ", &error.0[..]].concat())),
+            2,
+            &mut self.output,
+        );
+        self.closing = true;
     }
 
     /// Sends a request's reply on its way, behind any push it caused to its own session.

@@ -96,8 +96,14 @@ fn setbit(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         _ => return Err(Error::err("bit is not an integer or out of range")),
     };
     let mut keys = ctx.keys();
-    let old = keys.edit_or_create(args[1], |string: &mut Str, edit| bits::set(string, offset, bit, edit))??;
-    keys.notify(EventClass::STRING, "setbit", args[1]);
+    let (old, grew) = keys.edit_or_create(args[1], |string: &mut Str, edit| {
+        let length = string.len();
+        bits::set(string, offset, bit, edit).map(|old| (old, string.len() > length))
+    })??;
+    // What changes nothing does not break a watch (Redis 7).
+    if old != bit || grew {
+        keys.notify(EventClass::STRING, "setbit", args[1]);
+    }
     Ok(Reply::Int(old as i64))
 }
 
@@ -266,6 +272,7 @@ fn bitfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let end = steps.iter().map(Step::end).max().unwrap_or(0);
     let mut changes = 0;
     let replies = keys.edit_or_create(args[1], |string: &mut Str, edit| {
+        changes += (string.len() < end) as usize;
         string.grow_to(end, edit)?;
         steps.iter().map(|step| perform(step, string, edit, &mut changes)).collect::<Result<Vec<Reply>>>()
     })??;
@@ -288,12 +295,17 @@ fn perform(
     edit: &mut crate::value::Edit<'_, crate::value::StrOp>,
     changes: &mut usize,
 ) -> Result<Reply> {
-    let result = match *step {
+    let (field, offset) = match *step {
         Step::Get(..) => return Ok(read(step, string)),
+        Step::Set(field, offset, ..) | Step::Increment(field, offset, ..) => (field, offset),
+    };
+    let before = field.get(string, offset);
+    let result = match *step {
+        Step::Get(..) => None,
         Step::Set(field, offset, value, overflow) => field.set(string, offset, value, overflow, edit)?,
         Step::Increment(field, offset, value, overflow) => field.increment(string, offset, value, overflow, edit)?,
     };
-    *changes += result.is_some() as usize;
+    *changes += (result.is_some() && field.get(string, offset) != before) as usize;
     Ok(result.map_or(Reply::Nil, Reply::Int))
 }
 

@@ -440,6 +440,9 @@ fn block_pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<Reply>
     let keys = &args[1..args.len() - 1];
     let deadline = timeout(args[args.len() - 1], ctx.state.clock.now_ms)?;
     for key in keys {
+        if !ctx.may_take(key) {
+            continue;
+        }
         if let Some(elements) = take(&mut ctx.keys(), key, side, 1)? {
             let element = elements.into_iter().next().map_or(Reply::Nil, Reply::Bulk);
             return Ok(Reply::Array(vec![Reply::bulk(key), element]));
@@ -473,6 +476,9 @@ impl<'a, 'b> MultiPop<'a, 'b> {
 
     fn pop(&self, ctx: &mut Context<'_>) -> Result<Option<Reply>> {
         for key in self.keys {
+            if !ctx.may_take(key) {
+                continue;
+            }
             if let Some(elements) = take(&mut ctx.keys(), key, self.side, self.count)? {
                 let elements = elements.into_iter().map(Reply::Bulk).collect();
                 return Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Array(elements)])));

@@ -334,6 +334,9 @@ fn block_pop(ctx: &mut Context<'_>, args: &[&[u8]], max: bool) -> Result<Reply> 
     let names = &args[1..args.len() - 1];
     let deadline = timeout(args[args.len() - 1], ctx.state.clock.now_ms)?;
     for key in names {
+        if !ctx.may_take(key) {
+            continue;
+        }
         if let Some((member, score)) =
             take(&mut ctx.keys(), key, max, 1)?.and_then(|members| members.into_iter().next())
         {
@@ -373,6 +376,9 @@ impl<'a, 'b> MultiPop<'a, 'b> {
 
     fn pop(&self, ctx: &mut Context<'_>) -> Result<Option<Reply>> {
         for key in self.keys {
+            if !ctx.may_take(key) {
+                continue;
+            }
             if let Some(members) = take(&mut ctx.keys(), key, self.max, self.count)? {
                 // Pairs are nested here even in RESP2.
                 let pair = |(member, score)| Reply::Array(vec![Reply::Bulk(member), Reply::Double(score)]);
