@@ -210,6 +210,9 @@ impl Hash {
 
     /// HINCRBYFLOAT: adds to the number in a field (0 when missing); the text of the sum.
     pub fn increment_by_float(&mut self, field: &[u8], by: Extended, edit: &mut Edit<HashOp>) -> Result<Blob> {
+        if by.is_infinite() {
+            return Err(Error::err("value is NaN or Infinity"));
+        }
         let number = match self.get(field) {
             Some(value) => Extended::parse(value).ok_or_else(|| Error::err("hash value is not a float"))?,
             None => Extended::from_i64(0),
@@ -367,7 +370,9 @@ impl PartialEq for Hash {
 
 impl std::fmt::Debug for Hash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_map().entries(self.iter().map(|(k, v)| (k.escape_ascii(), v.escape_ascii()))).finish()
+        f.debug_map()
+            .entries(self.iter().map(|(k, v)| (k.escape_ascii().to_string(), v.escape_ascii().to_string())))
+            .finish()
     }
 }
 

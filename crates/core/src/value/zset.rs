@@ -89,7 +89,7 @@ pub enum Added {
 pub(super) fn put_score(score: f64, buffer: &mut [u8; 8]) -> &[u8] {
     const LIMIT: f64 = (1i64 << 53) as f64;
     let integer = score as i64;
-    let is_integer = score.abs() <= LIMIT && integer as f64 == score && (integer != 0 || score.is_sign_positive());
+    let is_integer = score.abs() <= LIMIT && integer as f64 == score;
     if !is_integer {
         *buffer = score.to_bits().to_le_bytes();
         return buffer;
@@ -181,6 +181,8 @@ impl ZSet {
         when: Conditions,
         edit: &mut Edit<ZSetOp>,
     ) -> Added {
+        // Redis's small sets turn -0 into 0; here large ones do too, so that a value does not depend on its encoding.
+        let score = score + 0.0;
         match old {
             Some(_) if when.new => Added::Refused,
             Some(old) if (when.less && score >= old) || (when.greater && score <= old) => Added::Refused,
@@ -401,7 +403,7 @@ impl ZSet {
             if score.is_nan() || zset.score(member).is_some() {
                 return Err(Malformed("score not a number, or a member twice"));
             }
-            zset.insert(member, score, thresholds);
+            zset.insert(member, score + 0.0, thresholds);
         }
         Ok(zset)
     }
@@ -421,7 +423,7 @@ impl PartialEq for ZSet {
 
 impl std::fmt::Debug for ZSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_map().entries(self.iter().map(|(member, score)| (member.escape_ascii(), score))).finish()
+        f.debug_map().entries(self.iter().map(|(member, score)| (member.escape_ascii().to_string(), score))).finish()
     }
 }
 

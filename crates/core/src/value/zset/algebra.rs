@@ -97,8 +97,9 @@ pub fn intersection(sources: &[(Source, f64)], aggregate: Aggregate, thresholds:
         common(&sources, |member, score| {
             let mut sum = zero_if_nan(sources[0].1 * score);
             for (source, weight) in &sources[1..] {
+                // Not a number (0 times infinity) counts as 0 in a sum, and not at all in MIN and MAX, as in Redis.
                 let score = source.score(member).expect("a common member");
-                sum = aggregate.apply(sum, zero_if_nan(weight * score));
+                sum = aggregate.apply(sum, weight * score);
             }
             add(member, sum);
             true
