@@ -55,6 +55,8 @@ pub enum Code {
     Cancelled,
     /// A bug in Peryton, caught at a border; the message names the place.
     Bug,
+    /// An error made by a script; the message begins with the code word that the script chose.
+    Custom,
 }
 
 impl Code {
@@ -84,6 +86,7 @@ impl Code {
             Code::MisConf => "MISCONF",
             Code::Cancelled => "CANCELLED",
             Code::Bug => "BUG",
+            Code::Custom => "",
         }
     }
 }
@@ -141,7 +144,10 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.code.word(), self.message)
+        match self.code {
+            Code::Custom => f.write_str(&self.message),
+            code => write!(f, "{} {}", code.word(), self.message),
+        }
     }
 }
 

@@ -8,8 +8,24 @@ pub mod limits;
 
 pub mod ds;
 pub mod env;
+pub mod memory;
 pub mod reply;
 
 pub mod value;
 
 pub mod table;
+
+pub mod keyspace;
+
+pub mod txn;
+
+pub mod pubsub;
+pub mod session;
+
+pub mod config;
+pub mod slowlog;
+pub mod state;
+
+pub mod command;
+
+pub mod store;

@@ -1,1 +1,11 @@
 //! The network doors of Peryton: RESP bytes to requests and replies, connections, the listener.
+
+pub mod load;
+pub mod resp;
+
+mod connection;
+mod event_loop;
+mod listener;
+mod wake;
+
+pub use listener::{Address, Options, Server};

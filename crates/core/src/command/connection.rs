@@ -1,0 +1,208 @@
+//! Commands about the connection itself: PING, ECHO, SELECT, AUTH, HELLO, RESET, QUIT.
+
+use super::arguments::is;
+use super::context::Context;
+use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::{pubsub, transaction, waiting};
+use crate::error::{Code, Error, Result};
+use crate::reply::Reply;
+use crate::session::{ReplyMode, Session};
+use crate::state::State;
+
+const fn row(
+    name: &'static str,
+    run: Run,
+    arity: i32,
+    flags: Flags,
+    usage: &'static str,
+    summary: &'static str,
+) -> Spec {
+    Spec::row(Group::Connection, name, run, arity, flags, Keys::None, "1.0.0", "O(1)", usage, summary)
+}
+
+const BEFORE_AUTH: Flags = Flags::NOSCRIPT
+    .union(Flags::LOADING)
+    .union(Flags::STALE)
+    .union(Flags::FAST)
+    .union(Flags::NO_AUTH)
+    .union(Flags::ALLOW_BUSY);
+
+pub(super) const COMMANDS: &[Spec] = &[
+    row("ping", ping, -1, Flags::FAST.union(Flags::SUBSCRIBED), "[message]", "Answers PONG, or the message."),
+    row("echo", echo, 2, Flags::LOADING.union(Flags::STALE).union(Flags::FAST), "message", "Answers the message."),
+    row("select", select, 2, Flags::LOADING.union(Flags::STALE).union(Flags::FAST), "index", "Chooses a database."),
+    row("auth", auth, -2, BEFORE_AUTH, "[username] password", "Gives the password."),
+    Spec {
+        since: "6.0.0",
+        ..row(
+            "hello",
+            hello,
+            -1,
+            BEFORE_AUTH,
+            "[protover [AUTH username password] [SETNAME clientname]]",
+            "Chooses the protocol version, and tells about the server.",
+        )
+    },
+    Spec {
+        since: "6.2.0",
+        ..row(
+            "reset",
+            reset,
+            1,
+            BEFORE_AUTH.union(Flags::SUBSCRIBED).union(Flags::MULTI_CONTROL),
+            "",
+            "Makes the connection as good as new.",
+        )
+    },
+    row(
+        "quit",
+        quit,
+        -1,
+        BEFORE_AUTH.union(Flags::SUBSCRIBED).union(Flags::MULTI_CONTROL),
+        "",
+        "Closes the connection.",
+    ),
+];
+
+fn ping(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    if args.len() > 2 {
+        return Err(super::dispatch::wrong_arity("ping"));
+    }
+    // A RESP2 subscriber reads arrays only.
+    if ctx.session.in_subscribed_mode() {
+        return Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk(args.get(1).copied().unwrap_or(b""))]));
+    }
+    Ok(args.get(1).map_or(Reply::status("PONG"), Reply::bulk))
+}
+
+fn echo(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    Ok(Reply::bulk(args[1]))
+}
+
+fn select(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let index = super::arguments::integer_or(args[1], "value is not an integer or out of range")?;
+    ctx.session.db = database(ctx.state, index)?;
+    Ok(Reply::Ok)
+}
+
+/// A database's number from an argument's value.
+pub(super) fn database(state: &State, index: i64) -> Result<usize> {
+    let index = usize::try_from(index).ok().filter(|n| *n < state.keyspace.databases.len());
+    index.ok_or_else(|| Error::err("DB index is out of range"))
+}
+
+fn auth(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    match args {
+        [_, password] if ctx.state.config.requirepass.is_empty() => {
+            let _ = password;
+            Err(Error::err(
+                "AUTH <password> called without any password configured for the default user. Are you sure your \
+                 configuration is correct?",
+            ))
+        }
+        [_, password] => log_in(ctx, b"default", password),
+        [_, user, password] => log_in(ctx, user, password),
+        _ => Err(Error::syntax()),
+    }
+}
+
+fn log_in(ctx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<Reply> {
+    let wanted = ctx.state.config.requirepass.as_bytes();
+    if user != b"default" || !(wanted.is_empty() || same(wanted, password)) {
+        return Err(Error::new(Code::WrongPass, "invalid username-password pair or user is disabled."));
+    }
+    ctx.session.authenticated = true;
+    Ok(Reply::Ok)
+}
+
+/// Equality in a time that does not tell where the first difference is.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0
+}
+
+fn hello(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let mut protocol = ctx.session.protocol;
+    if let Some(version) = args.get(1) {
+        let version = super::arguments::integer_or(version, "Protocol version is not an integer or out of range")?;
+        protocol = match version {
+            2 | 3 => version as u8,
+            _ => return Err(Error::new(Code::NoProto, "unsupported protocol version")),
+        };
+    }
+    let (mut login, mut name) = (None, None);
+    let mut rest = args.get(2..).unwrap_or_default();
+    while let Some((option, after)) = rest.split_first() {
+        rest = match after {
+            [user, password, after @ ..] if is(option, "AUTH") => {
+                login = Some((*user, *password));
+                after
+            }
+            [given, after @ ..] if is(option, "SETNAME") => {
+                check_name(given)?;
+                name = Some(given.to_vec());
+                after
+            }
+            _ => {
+                let option = String::from_utf8_lossy(option);
+                return Err(Error::err(format!("Syntax error in HELLO option '{option}'")));
+            }
+        };
+    }
+    if let Some((user, password)) = login {
+        log_in(ctx, user, password)?;
+    }
+    if !ctx.session.authenticated && !ctx.state.config.requirepass.is_empty() {
+        return Err(Error::new(
+            Code::NoAuth,
+            "HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> \
+             option can be used to authenticate the client and select the RESP protocol version at the same time",
+        ));
+    }
+    if let Some(name) = name {
+        ctx.session.name = name;
+    }
+    ctx.session.protocol = protocol;
+    let field = |name: &str, value: Reply| (Reply::bulk(name), value);
+    Ok(Reply::Map(vec![
+        field("server", Reply::bulk("redis")),
+        field("version", Reply::bulk(super::server::REDIS_VERSION)),
+        field("proto", Reply::Int(protocol as i64)),
+        field("id", Reply::Int(ctx.session.id as i64)),
+        field("mode", Reply::bulk("standalone")),
+        field("role", Reply::bulk("master")),
+        field("modules", Reply::Array(Vec::new())),
+    ]))
+}
+
+/// A client's name must print on one line of CLIENT LIST.
+pub(super) fn check_name(name: &[u8]) -> Result<()> {
+    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Ok(());
+    }
+    Err(Error::err("Client names cannot contain spaces, newlines or special characters."))
+}
+
+fn reset(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    forget(ctx.state, ctx.session);
+    let session = &mut ctx.session;
+    session.db = 0;
+    session.protocol = 2;
+    session.authenticated = false;
+    session.name.clear();
+    session.reply_mode = ReplyMode::On;
+    (session.no_evict, session.no_touch) = (false, false);
+    Ok(Reply::status("RESET"))
+}
+
+/// Ends whatever a session has begun: transaction, watches, subscriptions, waiting.
+pub fn forget(state: &mut State, session: &mut Session) {
+    session.multi = None;
+    transaction::forget_watches(state, session);
+    pubsub::forget_subscriptions(state, session);
+    waiting::leave(state, session);
+}
+
+fn quit(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    ctx.session.closing = true;
+    Ok(Reply::Ok)
+}

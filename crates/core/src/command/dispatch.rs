@@ -1,0 +1,207 @@
+//! One gate and one executor: every request passes here, whichever door, transaction or script it comes from.
+
+use super::context::{Context, Origin};
+use super::spec::Flags;
+use super::table::{Command, TABLE};
+use super::{deliver, waiting};
+use crate::error::{Code, Error};
+use crate::reply::Reply;
+use crate::session::{Door, NoWaker, ReplyMode, Session};
+use crate::slowlog::{self, SlowEntry};
+use crate::state::State;
+use crate::txn::Effect;
+use std::sync::Arc;
+
+/// Serves one request from a door and commits what it changed.
+pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Reply {
+    let Some(name) = args.first() else { return Reply::None };
+    let started_ns = state.env.monotonic_ns();
+    state.clock = state.clock_at(started_ns);
+    session.active_ms = state.clock.now_ms;
+    let command = match find(name, args) {
+        Ok(command) => command,
+        Err(error) => return reject(state, session, None, error),
+    };
+    if let Err(error) = gate(state, session, command, args) {
+        return reject(state, session, Some(command), error);
+    }
+    session.last_command = command.spec.name;
+    if session.multi.is_some() && !command.spec.flags.contains(Flags::MULTI_CONTROL) {
+        return queue(session, args);
+    }
+    let mut effect = state.new_effect();
+    let reply = call(&mut Context { state, session, effect: &mut effect, origin: Origin::Client }, command, args);
+    commit(state, session, effect);
+    measure(state, session, command, args, started_ns);
+    answer(session, reply)
+}
+
+/// The command that a request names.
+pub fn find(name: &[u8], args: &[&[u8]]) -> Result<&'static Command, Error> {
+    let command = TABLE.find(name).ok_or_else(|| unknown_command(args))?;
+    if command.subcommands.is_empty() || args.len() < 2 {
+        return Ok(command);
+    }
+    command.subcommand(args[1]).ok_or_else(|| unknown_subcommand(command.spec.name, args[1]))
+}
+
+/// Every refusal, in the order in which Redis makes them.
+fn gate(state: &State, session: &Session, command: &Command, args: &[&[u8]]) -> Result<(), Error> {
+    let spec = command.spec;
+    if !spec.accepts(args.len()) {
+        return Err(wrong_arity(spec.name));
+    }
+    if !session.authenticated && !spec.flags.contains(Flags::NO_AUTH) && !state.config.requirepass.is_empty() {
+        return Err(Error::new(Code::NoAuth, "Authentication required."));
+    }
+    if session.multi.is_some() && spec.flags.contains(Flags::NO_MULTI) {
+        return Err(Error::err("Command not allowed inside a transaction"));
+    }
+    if spec.flags.contains(Flags::DENYOOM) && state.is_out_of_memory() {
+        return Err(Error::new(Code::Oom, "command not allowed when used memory > 'maxmemory'."));
+    }
+    if session.in_subscribed_mode() && !spec.flags.contains(Flags::SUBSCRIBED) {
+        return Err(Error::err(format!(
+            "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
+             context",
+            spec.name
+        )));
+    }
+    Ok(())
+}
+
+/// Runs a command that has passed the gate. The effect stays open: the outermost caller commits it.
+pub fn call(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> Reply {
+    let result = (command.spec.run)(ctx, args);
+    let stats = &mut ctx.state.command_stats[command.id];
+    stats.calls += 1;
+    match result {
+        Ok(reply) => reply,
+        Err(error) => {
+            stats.failed += 1;
+            ctx.state.count_error(&error);
+            Reply::Error(error)
+        }
+    }
+}
+
+/// Makes an effect final: counts it, hands it to the log, tells subscribers, serves those who waited for it.
+#[inline]
+pub fn commit(state: &mut State, session: &mut Session, effect: Effect) {
+    commit_quietly(state, session, effect);
+    if state.keyspace.shared.waiting.has_ready() {
+        waiting::serve(state, session);
+    }
+}
+
+/// [`commit`] without serving waiting sessions, for the one who is serving them.
+#[inline]
+pub fn commit_quietly(state: &mut State, session: &mut Session, mut effect: Effect) {
+    if !effect.is_empty() {
+        state.stats.dirty += effect.dirty();
+        let events = std::mem::take(&mut effect.keys.events);
+        deliver::events(state, session, &events);
+        if let Some(recorded) = &mut state.recorded {
+            recorded.push(effect);
+        }
+    }
+}
+
+/// [`commit`] for changes that no session asked for, such as expiry.
+pub fn commit_alone(state: &mut State, effect: Effect) {
+    if !effect.is_empty() {
+        let mut nobody = Session::new(0, Door::Embedded, state.clock.now_ms, Arc::new(NoWaker));
+        commit(state, &mut nobody, effect);
+    }
+}
+
+fn queue(session: &mut Session, args: &[&[u8]]) -> Reply {
+    if let Some(multi) = &mut session.multi {
+        multi.bytes += args.iter().map(|arg| arg.len() + 16).sum::<usize>();
+        multi.queue.push(args.iter().map(|arg| Box::from(*arg)).collect());
+    }
+    answer(session, Reply::status("QUEUED"))
+}
+
+/// Refuses a request; a refused request spoils the transaction it was meant for.
+fn reject(state: &mut State, session: &mut Session, command: Option<&Command>, error: Error) -> Reply {
+    if let Some(multi) = &mut session.multi {
+        multi.aborted = true;
+    }
+    if let Some(command) = command {
+        state.command_stats[command.id].rejected += 1;
+    }
+    state.count_error(&error);
+    answer(session, Reply::Error(error))
+}
+
+/// What the client gets, given what it asked of CLIENT REPLY.
+#[inline]
+fn answer(session: &mut Session, reply: Reply) -> Reply {
+    match session.reply_mode {
+        ReplyMode::On => reply,
+        ReplyMode::Off => Reply::None,
+        ReplyMode::SkipNext => {
+            session.reply_mode = ReplyMode::Skip;
+            Reply::None
+        }
+        ReplyMode::Skip => {
+            session.reply_mode = ReplyMode::On;
+            Reply::None
+        }
+    }
+}
+
+/// Counts the request's time and notes it in the slow log if it was slow.
+#[inline]
+fn measure(state: &mut State, session: &Session, command: &Command, args: &[&[u8]], started_ns: u64) {
+    let ns = state.env.monotonic_ns() - started_ns;
+    state.stats.commands += 1;
+    state.command_stats[command.id].ns += ns;
+    let threshold = state.config.slowlog_log_slower_than_us;
+    if threshold >= 0 && ns >= threshold as u64 * 1000 && !command.spec.flags.contains(Flags::SKIP_SLOWLOG) {
+        note_slow(state, session, args, ns / 1000);
+    }
+}
+
+#[cold]
+fn note_slow(state: &mut State, session: &Session, args: &[&[u8]], duration_us: u64) {
+    let entry = SlowEntry {
+        id: 0,
+        time_s: state.clock.now_ms / 1000,
+        duration_us,
+        arguments: slowlog::shorten(args),
+        address: session.address.0.clone(),
+        name: session.name.clone(),
+    };
+    state.slowlog.add(entry, state.config.slowlog_max_len);
+}
+
+/// "wrong number of arguments for 'x' command" (Redis 7's text).
+pub fn wrong_arity(name: &str) -> Error {
+    Error::err(format!("wrong number of arguments for '{name}' command"))
+}
+
+fn unknown_command(args: &[&[u8]]) -> Error {
+    let mut shown = String::new();
+    for arg in &args[1..] {
+        if shown.len() >= 128 {
+            break;
+        }
+        let room = 128 - shown.len();
+        shown += &format!("'{}' ", text(&arg[..arg.len().min(room)]));
+    }
+    let name = text(&args[0][..args[0].len().min(128)]);
+    Error::err(format!("unknown command '{name}', with args beginning with: {shown}"))
+}
+
+/// "unknown subcommand 'x'. Try Y HELP." (Redis 7's text).
+pub fn unknown_subcommand(container: &str, name: &[u8]) -> Error {
+    let container = container.to_ascii_uppercase();
+    let name = text(&name[..name.len().min(128)]);
+    Error::err(format!("unknown subcommand '{name}'. Try {container} HELP."))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,36 @@
+//! Commands: one file per family, each thin: parse arguments, call one layer below, shape a reply.
+
+pub mod arguments;
+pub mod context;
+pub mod deliver;
+pub mod dispatch;
+pub mod spec;
+pub mod table;
+pub mod waiting;
+
+mod bitmap;
+mod client;
+mod commands;
+mod config;
+mod debug;
+mod expire;
+mod expiry;
+mod hash;
+mod info;
+mod key;
+mod list;
+mod usage;
+mod zset;
+mod zset_algebra;
+mod zset_range;
+
+pub(crate) mod connection;
+mod pubsub;
+mod server;
+mod set;
+mod sort;
+mod string;
+mod transaction;
+
+pub use context::{Context, Origin};
+pub use spec::{Flags, Group, Keys, Spec};

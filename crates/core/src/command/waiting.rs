@@ -1,0 +1,118 @@
+//! Sessions in blocking commands: putting them to sleep, serving them when a key is ready, waking them when time is up.
+
+use super::context::{Context, Origin};
+use super::dispatch;
+use crate::error::{Code, Error};
+use crate::reply::Reply;
+use crate::session::{Blocked, OwnedRequest, Session, SessionId};
+use crate::state::State;
+
+impl Context<'_> {
+    /// Puts the session to sleep until one of `keys` is ready or the deadline passes; the command then runs again.
+    ///
+    /// Where blocking is not allowed (EXEC, scripts) the answer is `on_timeout` at once, as in Redis.
+    pub fn block(&mut self, args: &[&[u8]], keys: &[&[u8]], deadline_ms: Option<i64>, on_timeout: Reply) -> Reply {
+        if !self.may_block() {
+            return on_timeout;
+        }
+        let blocked = Blocked {
+            request: args.iter().map(|arg| Box::from(*arg)).collect(),
+            keys: keys.iter().map(|key| Box::from(*key)).collect(),
+            deadline_ms,
+            on_timeout,
+        };
+        // A retry only says that it still waits: its place in the queues and its deadline stay.
+        if self.origin == Origin::Client {
+            self.state.keyspace.shared.waiting.wait(self.session.id, self.session.db, &blocked.keys);
+            if let Some(deadline) = deadline_ms {
+                self.state.deadlines.insert((deadline, self.session.id));
+            }
+        }
+        self.session.blocked = Some(blocked);
+        Reply::None
+    }
+}
+
+/// Tries again the commands that wait for keys which became ready.
+pub fn serve(state: &mut State, current: &mut Session) {
+    while state.keyspace.shared.waiting.has_ready() {
+        for (db, key) in state.keyspace.shared.waiting.take_ready() {
+            for id in state.keyspace.shared.waiting.sessions(db, &key) {
+                if id != current.id {
+                    retry(state, id);
+                }
+            }
+        }
+    }
+}
+
+/// Runs a waiting session's command again, and wakes the session if it was served.
+fn retry(state: &mut State, id: SessionId) {
+    let Some(mut session) = state.sessions.remove(&id) else { return };
+    if let Some(waiting) = session.blocked.take() {
+        let reply = run_again(state, &mut session, &waiting.request);
+        // A key of another type does not end the wait (Redis 7.0 wakes for lists and sorted sets only).
+        let still_waits = session.blocked.is_some() || matches!(&reply, Reply::Error(e) if e.code == Code::WrongType);
+        session.blocked = Some(waiting);
+        if !still_waits {
+            finish(state, &mut session, reply);
+        }
+    }
+    state.sessions.insert(id, session);
+}
+
+fn run_again(state: &mut State, session: &mut Session, request: &OwnedRequest) -> Reply {
+    let args: Vec<&[u8]> = request.iter().map(|arg| &arg[..]).collect();
+    let Ok(command) = dispatch::find(args[0], &args) else { return Reply::None };
+    let mut effect = state.new_effect();
+    let reply =
+        dispatch::call(&mut Context { state, session, effect: &mut effect, origin: Origin::Retry }, command, &args);
+    dispatch::commit_quietly(state, session, effect);
+    reply
+}
+
+/// Ends a session's wait with a reply.
+fn finish(state: &mut State, session: &mut Session, reply: Reply) {
+    leave(state, session);
+    session.post(reply);
+}
+
+/// Takes a session out of all queues it waits in.
+pub fn leave(state: &mut State, session: &mut Session) {
+    if let Some(waiting) = session.blocked.take() {
+        state.keyspace.shared.waiting.leave(session.id, session.db, &waiting.keys);
+        if let Some(deadline) = waiting.deadline_ms {
+            state.deadlines.remove(&(deadline, session.id));
+        }
+    }
+}
+
+/// Answers the sessions whose time is up; gives the next deadline.
+pub fn expire(state: &mut State) -> Option<i64> {
+    while let Some(&(deadline, id)) = state.deadlines.first() {
+        if deadline > state.clock.now_ms {
+            return Some(deadline);
+        }
+        state.deadlines.pop_first();
+        unblock_with(state, id, |waiting| waiting.on_timeout.clone());
+    }
+    None
+}
+
+/// Ends a session's wait from outside (CLIENT UNBLOCK): by its timeout's answer or with an error. False if it does not
+/// wait.
+pub fn unblock(state: &mut State, id: SessionId, with_error: bool) -> bool {
+    let error = || Error::new(Code::Unblocked, "client unblocked via CLIENT UNBLOCK");
+    unblock_with(state, id, |waiting| if with_error { error().into() } else { waiting.on_timeout.clone() })
+}
+
+fn unblock_with(state: &mut State, id: SessionId, reply: impl FnOnce(&Blocked) -> Reply) -> bool {
+    let Some(mut session) = state.sessions.remove(&id) else { return false };
+    let answer = session.blocked.as_ref().map(reply);
+    let waited = answer.is_some();
+    if let Some(answer) = answer {
+        finish(state, &mut session, answer);
+    }
+    state.sessions.insert(id, session);
+    waited
+}

@@ -1,0 +1,104 @@
+//! What a command changed in the keyspace: redo and undo of each change, and the events to tell subscribers.
+//!
+//! Nothing is materialised that nobody wants: with no log, no undo scope and no listener, recording a change is adding
+//! one to a counter.
+
+use super::database::Database;
+use super::events::{Event, EventClass};
+use crate::value::Op;
+use bitflags::bitflags;
+
+bitflags! {
+    /// What somebody will read of a command's changes.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Wants: u8 {
+        /// Redo records: there is a log.
+        const REDO = 1;
+        /// Inverses: an undo scope is open.
+        const UNDO = 2;
+    }
+}
+
+/// One change, in the order made.
+pub enum Change {
+    /// The value of one key changed.
+    Key {
+        /// Its database.
+        db: usize,
+        /// The key.
+        key: Box<[u8]>,
+        /// What to do again.
+        redo: Option<Op>,
+        /// What takes it back.
+        undo: Option<Op>,
+    },
+    /// A key moved with its value and deadline (RENAME, MOVE); the destination did not exist.
+    Move {
+        /// Database and key it had.
+        from: (usize, Box<[u8]>),
+        /// Database and key it has.
+        to: (usize, Box<[u8]>),
+    },
+    /// A database was emptied.
+    Flush {
+        /// Its number.
+        db: usize,
+        /// What was in it, kept while it may be taken back.
+        kept: Option<Box<Database>>,
+    },
+    /// Two databases changed their numbers; its own inverse.
+    Swap(usize, usize),
+}
+
+/// The changes of one command, script or transaction.
+#[derive(Default)]
+pub struct Changes {
+    /// What to materialise.
+    pub wants: Wants,
+    /// Which events to keep.
+    pub events_wanted: EventClass,
+    /// Number of changes told to watchers, whether materialised or not (Redis: dirty).
+    pub dirty: u64,
+    /// The changes, if anything is wanted.
+    pub list: Vec<Change>,
+    /// Events, if wanted, in order.
+    pub events: Vec<Event>,
+}
+
+impl Changes {
+    /// Notes one change of a key. The closures run only if their result is wanted.
+    #[inline]
+    pub fn key(&mut self, db: usize, key: &[u8], redo: impl FnOnce() -> Op, undo: impl FnOnce() -> Op) {
+        if !self.wants.is_empty() {
+            self.keep_key(db, key, redo, undo);
+        }
+    }
+
+    #[cold]
+    fn keep_key(&mut self, db: usize, key: &[u8], redo: impl FnOnce() -> Op, undo: impl FnOnce() -> Op) {
+        let redo = self.wants.contains(Wants::REDO).then(redo);
+        let undo = self.wants.contains(Wants::UNDO).then(undo);
+        self.list.push(Change::Key { db, key: key.into(), redo, undo });
+    }
+
+    /// Notes a change that an edit has recorded already.
+    pub fn edited(&mut self, db: usize, key: &[u8], redo: Option<Op>, undo: Option<Op>) {
+        self.list.push(Change::Key { db, key: key.into(), redo, undo });
+    }
+
+    /// Notes a change that is not of one key's value. The closure runs only if it is wanted.
+    pub fn other(&mut self, change: impl FnOnce() -> Change) {
+        self.dirty += 1;
+        if !self.wants.is_empty() {
+            self.list.push(change());
+        }
+    }
+
+    /// Notes an event, if its class is wanted.
+    #[inline]
+    pub fn event(&mut self, class: EventClass, name: &'static str, db: usize, key: &[u8]) {
+        if self.events_wanted.intersects(class) {
+            self.events.push(Event { name, db, key: key.into() });
+        }
+    }
+}

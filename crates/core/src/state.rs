@@ -1,0 +1,177 @@
+//! All mutable state of a store, which whoever holds the baton may change (invariant 1).
+
+use crate::config::Config;
+use crate::env::{Env, Xoshiro};
+use crate::error::{Code, Error};
+use crate::keyspace::{EventClass, Keyspace, Wants};
+use crate::limits;
+use crate::pubsub::PubSub;
+use crate::session::{Session, SessionId};
+use crate::slowlog::SlowLog;
+use crate::txn::Effect;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The time of the request being served; read once per request, so that a command sees one instant.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock {
+    /// Milliseconds since 1970.
+    pub now_ms: i64,
+    /// Microseconds since 1970.
+    pub now_us: i64,
+}
+
+/// Counters for INFO.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Requests executed.
+    pub commands: u64,
+    /// Clients that ever connected.
+    pub connections: u64,
+    /// Changes since the start (Redis: rdb_changes_since_last_save).
+    pub dirty: u64,
+    /// Messages published.
+    pub published: u64,
+    /// Error replies by code word.
+    pub errors: BTreeMap<String, u64>,
+    /// Error replies in all.
+    pub errors_total: u64,
+}
+
+/// Calls and time of one command.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CommandStats {
+    /// Times called.
+    pub calls: u64,
+    /// Time spent, nanoseconds.
+    pub ns: u64,
+    /// Calls refused before they ran.
+    pub rejected: u64,
+    /// Calls that failed.
+    pub failed: u64,
+}
+
+/// The whole of a store's state.
+pub struct State {
+    /// Clock and randomness.
+    pub env: Box<dyn Env>,
+    /// The present instant.
+    pub clock: Clock,
+    /// Randomness for sampling.
+    pub random: Xoshiro,
+    /// Keys and values.
+    pub keyspace: Keyspace,
+    /// Subscriptions.
+    pub pubsub: PubSub,
+    /// Settings.
+    pub config: Config,
+    /// Counters.
+    pub stats: Stats,
+    /// Counters by command, in the order of the command table.
+    pub command_stats: Vec<CommandStats>,
+    /// Slow requests.
+    pub slowlog: SlowLog,
+    /// All sessions but the one being served.
+    pub sessions: BTreeMap<SessionId, Box<Session>>,
+    /// Sessions that wait with a deadline, by deadline (milliseconds since 1970).
+    pub deadlines: BTreeSet<(i64, SessionId)>,
+    /// When the store was opened, milliseconds since 1970.
+    pub started_ms: i64,
+    /// A random name of this run, 40 hexadecimal digits.
+    pub run_id: String,
+    /// Which changes must be materialised although no command asks: the log's and the tests' wish.
+    pub wants: Wants,
+    /// Expired keys are removed though nobody touches them (DEBUG SET-ACTIVE-EXPIRE).
+    pub active_expire: bool,
+    /// Effects kept for tests, when `wants` asks for them and nobody logs.
+    pub recorded: Option<Vec<Effect>>,
+    next_session: SessionId,
+    wall_us: i64,
+    wall_at_ns: u64,
+}
+
+impl State {
+    /// Empty state in a world given by `env`; `commands` is the size of the command table.
+    pub fn new(mut env: Box<dyn Env>, commands: usize) -> Self {
+        let now_us = env.now_us();
+        let wall_at_ns = env.monotonic_ns();
+        let clock = Clock { now_ms: now_us / 1000, now_us };
+        let run_id = (0..3).map(|_| format!("{:016x}", env.random_u64())).collect::<String>()[..40].to_string();
+        State {
+            clock,
+            random: Xoshiro::from_seed(env.random_u64()),
+            env,
+            keyspace: Keyspace::new(limits::DATABASES),
+            pubsub: PubSub::default(),
+            config: Config::default(),
+            stats: Stats::default(),
+            command_stats: vec![CommandStats::default(); commands],
+            slowlog: SlowLog::default(),
+            sessions: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            started_ms: clock.now_ms,
+            run_id,
+            wants: Wants::empty(),
+            active_expire: true,
+            recorded: None,
+            next_session: 1,
+            wall_us: now_us,
+            wall_at_ns,
+        }
+    }
+
+    /// Reads the wall clock; in between, [`State::clock_at`] follows the steady clock, which is read anyway.
+    pub fn tick(&mut self) {
+        self.wall_us = self.env.now_us();
+        self.wall_at_ns = self.env.monotonic_ns();
+        self.clock = self.clock_at(self.wall_at_ns);
+    }
+
+    /// The instant at which the steady clock shows `monotonic_ns`.
+    #[inline]
+    pub fn clock_at(&self, monotonic_ns: u64) -> Clock {
+        let now_us = self.wall_us + (monotonic_ns.saturating_sub(self.wall_at_ns) / 1000) as i64;
+        Clock { now_ms: now_us / 1000, now_us }
+    }
+
+    /// True when the memory limit is reached.
+    #[inline]
+    pub fn is_out_of_memory(&self) -> bool {
+        self.config.maxmemory != 0 && crate::memory::used() > self.config.maxmemory
+    }
+
+    /// Counts an error reply.
+    pub fn count_error(&mut self, error: &Error) {
+        self.stats.errors_total += 1;
+        let word = match error.code {
+            Code::Custom => error.message.split(' ').next().unwrap_or("ERR"),
+            code => code.word(),
+        };
+        // Scripts may invent words without end; only the first hundred are told apart.
+        if self.stats.errors.len() < 100 || self.stats.errors.contains_key(word) {
+            *self.stats.errors.entry(word.to_string()).or_default() += 1;
+        }
+    }
+
+    /// Another session, or the one being served.
+    pub fn session_mut<'a>(&'a mut self, current: &'a mut Session, id: SessionId) -> Option<&'a mut Session> {
+        if current.id == id { Some(current) } else { self.sessions.get_mut(&id).map(|session| &mut **session) }
+    }
+
+    /// A number for a new session.
+    pub fn new_session_id(&mut self) -> SessionId {
+        self.next_session += 1;
+        self.next_session - 1
+    }
+
+    /// An empty effect that keeps what the log and subscribers want.
+    #[inline]
+    pub fn new_effect(&self) -> Effect {
+        Effect::new(self.wants, self.events_wanted())
+    }
+
+    /// Classes of events that somebody may listen to.
+    #[inline]
+    pub fn events_wanted(&self) -> EventClass {
+        self.config.notify.effective()
+    }
+}

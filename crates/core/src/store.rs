@@ -1,0 +1,237 @@
+//! The facade: open a store, take its baton, serve requests of sessions, close it.
+
+use crate::command::{connection, dispatch, table, waiting};
+use crate::env::{Env, SystemEnv};
+use crate::error::Result;
+use crate::reply::Reply;
+use crate::session::{Door, Session, SessionId, Waker};
+use crate::state::State;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How to open a store.
+#[derive(Default)]
+pub struct Options {
+    /// The world to live in; None is the real one.
+    pub env: Option<Box<dyn Env>>,
+}
+
+/// A store: keyspace and tables in one process. Handles are cheap to copy and may be used from any thread.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// The baton. `parking_lot`'s mutex hands itself over at least every half millisecond when somebody waits.
+    state: Mutex<State>,
+    housekeeper: Housekeeper,
+    closed: AtomicBool,
+}
+
+/// The thread that expires keys and ends waits, and how to wake it.
+#[derive(Default)]
+struct Housekeeper {
+    thread: Mutex<Option<JoinHandle<()>>>,
+    alarm: Mutex<bool>,
+    bell: Condvar,
+}
+
+/// How often expired keys are looked for, milliseconds.
+const HOUSEKEEPING_MS: u64 = 100;
+
+impl Store {
+    /// Opens a store.
+    pub fn open(options: Options) -> Result<Store> {
+        let env = options.env.unwrap_or_else(|| Box::new(SystemEnv::new()));
+        let state = State::new(env, table::TABLE.size());
+        let shared =
+            Shared { state: Mutex::new(state), housekeeper: Housekeeper::default(), closed: AtomicBool::new(false) };
+        let store = Store { shared: Arc::new(shared) };
+        store.start_housekeeper();
+        Ok(store)
+    }
+
+    /// Waits for the baton.
+    #[inline]
+    pub fn enter(&self) -> Baton<'_> {
+        Baton { state: self.shared.state.lock(), housekeeper: &self.shared.housekeeper }
+    }
+
+    /// Takes the baton if it is free.
+    #[inline]
+    pub fn try_enter(&self) -> Option<Baton<'_>> {
+        let state = self.shared.state.try_lock()?;
+        Some(Baton { state, housekeeper: &self.shared.housekeeper })
+    }
+
+    /// True after [`Store::close`].
+    pub fn is_closed(&self) -> bool {
+        self.shared.closed.load(Ordering::Acquire)
+    }
+
+    /// Ends the store: its sessions are closed, its threads end. Closing twice is allowed.
+    pub fn close(&self) {
+        if self.shared.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.enter().close_all();
+        self.shared.housekeeper.ring();
+        let thread = self.shared.housekeeper.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // A panic in the housekeeper was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+
+    fn start_housekeeper(&self) {
+        // A weak handle: a store that nobody holds any longer must not live on for its own thread.
+        let weak = Arc::downgrade(&self.shared);
+        let builder = std::thread::Builder::new().name("peryton-keeper".into());
+        let thread = builder.spawn(move || {
+            let mut pause = Duration::from_millis(HOUSEKEEPING_MS);
+            while let Some(shared) = weak.upgrade() {
+                let store = Store { shared };
+                if store.is_closed() {
+                    return;
+                }
+                pause = store.enter().keep_house();
+                let shared = store.shared;
+                shared.housekeeper.sleep(pause);
+            }
+            let _ = pause;
+        });
+        // Without the thread keys still expire when touched; only waits with a deadline would not end.
+        *self.shared.housekeeper.thread.lock() = thread.ok();
+    }
+}
+
+impl Housekeeper {
+    fn ring(&self) {
+        *self.alarm.lock() = true;
+        self.bell.notify_one();
+    }
+
+    fn sleep(&self, pause: Duration) {
+        let mut alarm = self.alarm.lock();
+        if !*alarm {
+            self.bell.wait_for(&mut alarm, pause);
+        }
+        *alarm = false;
+    }
+}
+
+/// The right to change the store (invariant 1): whoever holds it runs, everybody else waits.
+pub struct Baton<'a> {
+    state: MutexGuard<'a, State>,
+    housekeeper: &'a Housekeeper,
+}
+
+impl Baton<'_> {
+    /// Opens a session for a client that came through `door`.
+    pub fn open_session(&mut self, door: Door, waker: Arc<dyn Waker>) -> SessionId {
+        self.state.tick();
+        let id = self.state.new_session_id();
+        let session = Session::new(id, door, self.state.clock.now_ms, waker);
+        self.state.sessions.insert(id, Box::new(session));
+        self.state.stats.connections += 1;
+        id
+    }
+
+    /// Ends a session; what it had begun is forgotten.
+    pub fn close_session(&mut self, id: SessionId) {
+        if let Some(mut session) = self.state.sessions.remove(&id) {
+            connection::forget(&mut self.state, &mut session);
+        }
+    }
+
+    /// The session for a series of requests; None if it is closed.
+    pub fn activate(&mut self, id: SessionId) -> Option<Active<'_>> {
+        let session = self.state.sessions.remove(&id)?;
+        self.state.tick();
+        Some(Active { session: Some(session), state: &mut self.state, housekeeper: self.housekeeper })
+    }
+
+    /// Serves one request of a session and gives the reply; pushes and late replies are in the outbox.
+    pub fn execute(&mut self, id: SessionId, args: &[&[u8]]) -> Reply {
+        self.activate(id).map_or(Reply::None, |mut active| active.execute(args))
+    }
+
+    /// All the state, for tests and tools that look inside.
+    pub fn state(&mut self) -> &mut State {
+        &mut self.state
+    }
+
+    /// Expires keys, ends waits; gives the time until this should be done again.
+    fn keep_house(&mut self) -> Duration {
+        self.state.tick();
+        let state = &mut *self.state;
+        let next = waiting::expire(state);
+        let mut effect = state.new_effect();
+        let (now_ms, mut slice) = (state.clock.now_ms, 0);
+        // Ten slices of some hundred keys stay below a millisecond; what is left waits for the next round.
+        while state.active_expire && slice < 10 && state.keyspace.expire_due(now_ms, &mut effect.keys).1 {
+            slice += 1;
+        }
+        dispatch::commit_alone(state, effect);
+        if slice == 10 {
+            return Duration::from_millis(1);
+        }
+        let until_next = next.map_or(HOUSEKEEPING_MS as i64, |deadline| deadline - state.clock.now_ms);
+        Duration::from_millis(until_next.clamp(1, HOUSEKEEPING_MS as i64) as u64)
+    }
+
+    fn close_all(&mut self) {
+        let ids: Vec<SessionId> = self.state.sessions.keys().copied().collect();
+        for id in ids {
+            if let Some(session) = self.state.sessions.get_mut(&id) {
+                session.killed = true;
+                session.wake();
+            }
+        }
+    }
+}
+
+/// A session being served; it goes back to the others when this is dropped.
+pub struct Active<'a> {
+    session: Option<Box<Session>>,
+    state: &'a mut State,
+    housekeeper: &'a Housekeeper,
+}
+
+impl Active<'_> {
+    /// Serves one request.
+    #[inline]
+    pub fn execute(&mut self, args: &[&[u8]]) -> Reply {
+        let Some(session) = &mut self.session else { return Reply::None };
+        dispatch::request(self.state, session, args)
+    }
+
+    /// The session itself.
+    #[inline]
+    pub fn session(&mut self) -> &mut Session {
+        self.session.as_mut().unwrap_or_else(|| unreachable!("taken only by drop"))
+    }
+
+    /// Settings of the store.
+    #[inline]
+    pub fn config(&self) -> &crate::config::Config {
+        &self.state.config
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        // The housekeeper may sleep past a deadline that has just been set.
+        if session.blocked.as_ref().is_some_and(|waiting| waiting.deadline_ms.is_some()) {
+            self.housekeeper.ring();
+        }
+        self.state.sessions.insert(session.id, session);
+    }
+}

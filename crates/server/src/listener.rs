@@ -1,0 +1,115 @@
+//! Opening a door: checks what may be listened to, binds it, and runs the event loop on a thread of its own.
+
+use crate::event_loop::EventLoop;
+use crate::wake::WakeQueue;
+use peryton_core::error::{Error, Result};
+use peryton_core::store::Store;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// Where to listen.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Host and port; port 0 takes a free one. None: no TCP.
+    pub bind: Option<(String, u16)>,
+    /// Path of a Unix socket.
+    pub unix_socket: Option<PathBuf>,
+}
+
+/// An address somebody can connect to.
+pub type Address = SocketAddr;
+
+/// A running door. Dropping it stops it.
+pub struct Server {
+    address: Option<Address>,
+    unix_socket: Option<PathBuf>,
+    stop: Arc<AtomicBool>,
+    queue: Arc<WakeQueue>,
+    thread: Option<JoinHandle<std::io::Result<()>>>,
+}
+
+impl Server {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// The address cannot be bound, or it can be reached from other machines and the store has no password.
+    pub fn start(store: &Store, options: &Options) -> Result<Server> {
+        let has_password = !store.enter().state().config.requirepass.is_empty();
+        let tcp = options.bind.as_ref().map(|(host, port)| bind_tcp(host, *port, has_password)).transpose()?;
+        let unix = options.unix_socket.as_ref().map(bind_unix).transpose()?;
+        let address = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
+        let stop = Arc::new(AtomicBool::new(false));
+        let (event_loop, queue) =
+            EventLoop::new(store.clone(), tcp, unix, stop.clone()).map_err(|e| io_error("cannot start", &e))?;
+        let thread = std::thread::Builder::new()
+            .name("peryton-resp".into())
+            .spawn(move || event_loop.run())
+            .map_err(|e| io_error("cannot start a thread", &e))?;
+        Ok(Server { address, unix_socket: options.unix_socket.clone(), stop, queue, thread: Some(thread) })
+    }
+
+    /// The TCP address listened to.
+    pub fn address(&self) -> Option<Address> {
+        self.address
+    }
+
+    /// True while it serves.
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Stops listening, closes all connections and waits for the loop to end.
+    pub fn stop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.queue.ring();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        if let Some(path) = &self.unix_socket {
+            // Left behind, it would only puzzle the next server, which removes it anyway.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn bind_tcp(host: &str, port: u16, has_password: bool) -> Result<mio::net::TcpListener> {
+    let place = format!("cannot listen on {host}:{port}");
+    let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(|e| io_error(&place, &e))?.collect();
+    if !has_password && !addresses.iter().all(|address| is_loopback(address.ip())) {
+        return Err(Error::err(format!(
+            "{place}: other machines could reach it and there is no password; set one (requirepass) or bind to 127.0.0.1"
+        )));
+    }
+    let listener = std::net::TcpListener::bind(&addresses[..]).map_err(|e| io_error(&place, &e))?;
+    listener.set_nonblocking(true).map_err(|e| io_error(&place, &e))?;
+    Ok(mio::net::TcpListener::from_std(listener))
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_loopback(),
+        IpAddr::V6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
+    }
+}
+
+fn bind_unix(path: &PathBuf) -> Result<mio::net::UnixListener> {
+    let place = format!("cannot listen on {}", path.display());
+    // A socket file of a server that is gone refuses connections; a living one accepts them and keeps its place.
+    if path.exists() && std::os::unix::net::UnixStream::connect(path).is_err() {
+        std::fs::remove_file(path).map_err(|e| io_error(&place, &e))?;
+    }
+    mio::net::UnixListener::bind(path).map_err(|e| io_error(&place, &e))
+}
+
+fn io_error(what: &str, error: &std::io::Error) -> Error {
+    Error::err(format!("{what}: {error}"))
+}
