@@ -93,7 +93,7 @@ impl Hash {
     pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
         match &self.0 {
             Encoding::Small(packed) => packed.get(packed.next(packed.find(field, 2)?)),
-            Encoding::Large(table) => table.get(field).map(Pair::value),
+            Encoding::Large(table) => Some(table.get(field)?.1),
         }
     }
 
@@ -168,7 +168,7 @@ impl Hash {
 
     fn to_table(&self) -> Hash {
         let mut table = Table::with_capacity(self.len() + 1);
-        self.iter().for_each(|(field, value)| table.insert_new(table::hash(field), Pair::new(field, value)));
+        self.iter().for_each(|(field, value)| table.insert_new(table::hash_of(field), Pair::new(field, value)));
         Hash(Encoding::Large(table))
     }
 
@@ -224,10 +224,10 @@ impl Hash {
     }
 
     /// The fields with their values: in order of arrival while small.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let (small, large) = match &self.0 {
             Encoding::Small(packed) => (Some(pairs(packed)), None),
-            Encoding::Large(table) => (None, Some(table.iter().map(|pair| (pair.field(), pair.value())))),
+            Encoding::Large(table) => (None, Some(table.iter())),
         };
         small.into_iter().flatten().chain(large.into_iter().flatten())
     }
@@ -240,7 +240,7 @@ impl Hash {
                 pairs(packed).for_each(|(field, value)| show(field, value));
                 0
             }
-            Encoding::Large(table) => table.scan(cursor, count, |pair| show(pair.field(), pair.value())),
+            Encoding::Large(table) => table.scan(cursor, count, |(field, value)| show(field, value)),
         }
     }
 
@@ -252,7 +252,7 @@ impl Hash {
                 let field = packed.place(2 * random.below(self.len() as u64) as usize);
                 Some((packed.get(field)?, packed.get(packed.next(field))?))
             }
-            Encoding::Large(table) => table.random(random).map(|pair| (pair.field(), pair.value())),
+            Encoding::Large(table) => table.random(random),
         }
     }
 

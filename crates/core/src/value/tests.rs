@@ -463,7 +463,7 @@ fn encodings_change_at_the_thresholds() {
 #[test]
 fn scores_come_back_from_their_bytes() {
     let mut buffer = [0; 8];
-    let scores = [0.0, 1.0, -1.0, 127.0, 128.0, -128.0, -129.0, 1e15, -1e15, 1e16, 0.1, f64::INFINITY, f64::MIN];
+    let scores = [0.0, -0.0, 1.0, -1.0, 127.0, 128.0, -128.0, -129.0, 1e15, -1e15, 1e16, 0.1, f64::INFINITY, f64::MIN];
     for score in scores {
         let back = zset::take_score(zset::put_score(score, &mut buffer));
         assert_eq!(score.to_bits(), back.to_bits(), "{score}");

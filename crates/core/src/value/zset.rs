@@ -89,7 +89,7 @@ pub enum Added {
 pub(super) fn put_score(score: f64, buffer: &mut [u8; 8]) -> &[u8] {
     const LIMIT: f64 = (1i64 << 53) as f64;
     let integer = score as i64;
-    let is_integer = score.abs() <= LIMIT && integer as f64 == score;
+    let is_integer = score.abs() <= LIMIT && integer as f64 == score && (integer != 0 || score.is_sign_positive());
     if !is_integer {
         *buffer = score.to_bits().to_le_bytes();
         return buffer;
@@ -181,8 +181,6 @@ impl ZSet {
         when: Conditions,
         edit: &mut Edit<ZSetOp>,
     ) -> Added {
-        // Redis's small sets turn -0 into 0; here large ones do too, so that a value does not depend on its encoding.
-        let score = score + 0.0;
         match old {
             Some(_) if when.new => Added::Refused,
             Some(old) if (when.less && score >= old) || (when.greater && score <= old) => Added::Refused,
@@ -373,7 +371,8 @@ impl ZSet {
 
     /// Equal for equal members and scores.
     pub fn digest(&self) -> u64 {
-        let add = |digest: Digest, (member, score): (&[u8], f64)| digest.bytes(member).number(score.to_bits());
+        // Plus zero, which makes 0 of -0: a small set holds the one where a large one holds the other.
+        let add = |digest: Digest, (member, score): (&[u8], f64)| digest.bytes(member).number((score + 0.0).to_bits());
         self.iter().fold(Digest::new(b'z'), add).finish()
     }
 
@@ -403,7 +402,7 @@ impl ZSet {
             if score.is_nan() || zset.score(member).is_some() {
                 return Err(Malformed("score not a number, or a member twice"));
             }
-            zset.insert(member, score + 0.0, thresholds);
+            zset.insert(member, score, thresholds);
         }
         Ok(zset)
     }
