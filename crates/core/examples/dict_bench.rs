@@ -6,6 +6,8 @@ use peryton_core::ds::dict::{Dict, Slot};
 use peryton_core::ds::hash;
 use peryton_core::ds::prefetch::prefetch;
 use peryton_core::env::Xoshiro;
+use peryton_core::keyspace::database::HashedKey;
+use peryton_core::keyspace::{Database, EntryValue};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -214,6 +216,73 @@ fn rows(n: usize) {
     measure("replace, after the view", &wanted, |i| replace(&mut dict, *i));
 }
 
+/// Resident memory of this process.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4096
+}
+
+fn database(n: usize) {
+    println!("database: 16-byte keys, 32-byte values, {n}");
+    let before = resident();
+    let mut database = Database::new();
+    let mut slowest = 0;
+    let start = Instant::now();
+    for i in 0..n {
+        let start = Instant::now();
+        database.set(&key(i)[..], EntryValue::Bytes(&[b'v'; 32]), None);
+        slowest = slowest.max(start.elapsed().as_nanos());
+    }
+    println!("  {:<34} {:>8.1} ns", "SET, new", start.elapsed().as_nanos() as f64 / n as f64);
+    println!(
+        "  {:.1} bytes per key, {:.1} by the system's count; slowest SET {:.0} us",
+        database.memory() as f64 / n as f64,
+        (resident() - before) as f64 / n as f64,
+        slowest as f64 / 1e3
+    );
+    let keys: Vec<[u8; 16]> = numbers(1, n.clamp(500_000, 2_000_000), n).into_iter().map(key).collect();
+    measure("SET, again", &keys, |key| {
+        database.set(&key[..], EntryValue::Bytes(&[b'w'; 32]), None);
+    });
+    measure("GET", &keys, |key| {
+        black_box(database.get(&key[..]).unwrap().value());
+    });
+    let batches: Vec<[[u8; 16]; 16]> = keys.as_chunks().0.to_vec();
+    measure("16 GETs as one batch", &batches, |batch| {
+        let hashed = batch.each_ref().map(|key| HashedKey::from(&key[..]));
+        hashed.iter().for_each(|key| database.prefetch(key.hash));
+        hashed.iter().for_each(|key| database.prefetch_entry(key.hash));
+        hashed.iter().for_each(|key| {
+            black_box(database.get(*key).unwrap().value());
+        });
+    });
+    measure("16 SETs as one batch", &batches, |batch| {
+        let hashed = batch.each_ref().map(|key| HashedKey::from(&key[..]));
+        hashed.iter().for_each(|key| database.prefetch(key.hash));
+        hashed.iter().for_each(|key| database.prefetch_entry(key.hash));
+        hashed.iter().for_each(|key| {
+            database.set(*key, EntryValue::Bytes(&[b'w'; 32]), None);
+        });
+    });
+    let start = Instant::now();
+    for i in 0..n {
+        database.set_expire(&key(i)[..], Some(3_600_000 + i as i64));
+    }
+    println!("  {:<34} {:>8.1} ns", "EXPIRE of all", start.elapsed().as_nanos() as f64 / n as f64);
+    println!("  {:.1} bytes per key", database.memory() as f64 / n as f64);
+    measure("SET EX, again", &keys, |key| {
+        database.set(&key[..], EntryValue::Bytes(&[b'w'; 32]), Some(7_200_000));
+    });
+    let start = Instant::now();
+    database.expire_due(1000, usize::MAX);
+    println!("  {:<34} {:>8.2} ms", "a sweep with nothing due", start.elapsed().as_nanos() as f64 / 1e6);
+    let start = Instant::now();
+    for i in 0..n {
+        database.remove(&key(i)[..]);
+    }
+    println!("  {:<34} {:>8.1} ns", "DEL of all", start.elapsed().as_nanos() as f64 / n as f64);
+}
+
 fn main() {
     let sizes: Vec<usize> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
     let sizes = if sizes.is_empty() { vec![100_000, 1_000_000, 10_000_000] } else { sizes };
@@ -222,6 +291,7 @@ fn main() {
         black_box(hash::bytes(black_box(key)));
     });
     for n in sizes {
+        database(n);
         pointers(n);
         rows(n);
     }

@@ -4,6 +4,7 @@ mod convert;
 mod error;
 mod fork;
 mod line;
+mod load;
 mod server;
 mod session;
 mod store;
@@ -18,6 +19,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<session::Session>()?;
     module.add_class::<server::Server>()?;
+    load::register(module)?;
     let close_all = wrap_pyfunction!(store::close_all, module)?;
     module.add_function(close_all.clone())?;
     // Threads of a store must not run on while the interpreter takes itself apart.

@@ -6,11 +6,10 @@ use super::spec::{Flags, Group, Keys, Run, Spec};
 use crate::ds::number;
 use crate::error::{Error, Result};
 use crate::keyspace::EventClass;
-use crate::keyspace::keys::Expiry;
 use crate::limits::STRING_BYTES_MAX;
 use crate::reply::{Blob, Reply};
-use crate::value::Str;
 use crate::value::bits::{self, Combine, Field, Overflow, Unit};
+use crate::value::{Str, Value};
 
 const fn row(
     name: &'static str,
@@ -119,7 +118,8 @@ fn unit(arg: Option<&&[u8]>) -> Result<Unit> {
 
 fn bitcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut keys = ctx.keys();
-    let string = keys.string(args[1])?;
+    // Without key nobody looks at the rest (Redis 7).
+    let Some(string) = keys.string(args[1])? else { return Ok(Reply::Int(0)) };
     let range = match &args[2..] {
         [] => None,
         [start, end, unit_arg @ ..] if unit_arg.len() <= 1 => {
@@ -127,7 +127,7 @@ fn bitcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         }
         _ => return Err(Error::syntax()),
     };
-    Ok(Reply::Int(string.map_or(0, |bytes| bits::count(&bytes, range)) as i64))
+    Ok(Reply::Int(bits::count(&string, range) as i64))
 }
 
 fn bitpos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -166,7 +166,7 @@ fn bitop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let slices: Vec<&[u8]> = sources.iter().map(|blob| &blob[..]).collect();
     let result = bits::combine(how, &slices);
     if !result.is_empty() {
-        keys.set_string(args[2], &result, Expiry::Clear);
+        keys.put(args[2], Value::Str(Str::raw(&result)), None);
         keys.notify(EventClass::STRING, "set", args[2]);
     } else if keys.remove(args[2]) {
         keys.notify(EventClass::GENERIC, "del", args[2]);

@@ -6,10 +6,11 @@ use super::table::{Command, TABLE};
 use super::{deliver, waiting};
 use crate::error::{Code, Error};
 use crate::reply::Reply;
-use crate::session::{ReplyMode, Session};
+use crate::session::{Door, NoWaker, ReplyMode, Session};
 use crate::slowlog::{self, SlowEntry};
 use crate::state::State;
 use crate::txn::Effect;
+use std::sync::Arc;
 
 /// Serves one request from a door and commits what it changed.
 pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Reply {
@@ -103,6 +104,14 @@ pub fn commit_quietly(state: &mut State, session: &mut Session, mut effect: Effe
         if let Some(recorded) = &mut state.recorded {
             recorded.push(effect);
         }
+    }
+}
+
+/// [`commit`] for changes that no session asked for, such as expiry.
+pub fn commit_alone(state: &mut State, effect: Effect) {
+    if !effect.is_empty() {
+        let mut nobody = Session::new(0, Door::Embedded, state.clock.now_ms, Arc::new(NoWaker));
+        commit(state, &mut nobody, effect);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Commands on hashes.
 
-use super::arguments::{integer, is};
+use super::arguments::{cursor, integer, is};
 use super::context::Context;
 use super::key::{ScanOptions, scan_reply};
 use super::spec::{Flags, Group, Keys, Run, Spec};
@@ -200,9 +200,11 @@ fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn hscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let options = ScanOptions::parse(&args[2..], false)?;
+    cursor(args[2])?;
     let mut keys = ctx.keys();
+    // Without key nobody looks at the options (Redis 7).
     let Some(hash) = keys.get::<Hash>(args[1])? else { return Ok(scan_reply(0, Vec::new())) };
+    let options = ScanOptions::parse(&args[2..], false)?;
     let mut found = Vec::new();
     let next = hash.scan(options.cursor, options.count, |field, value| {
         if options.matches(field) {

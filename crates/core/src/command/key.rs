@@ -285,12 +285,12 @@ fn copy(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     if to == ctx.session.db && args[1] == args[2] {
         return Err(Error::err("source and destination objects are the same"));
     }
-    let Some((value, deadline)) = ctx.keys().cloned(args[1]) else { return Ok(Reply::Int(0)) };
+    let Some(entry) = ctx.keys().copied(args[1], args[2]) else { return Ok(Reply::Int(0)) };
     let mut keys = ctx.keys_in(to);
     if keys.exists(args[2]) && !replace {
         return Ok(Reply::Int(0));
     }
-    keys.put(args[2], value, deadline);
+    keys.put_entry(entry);
     keys.arrived(EventClass::GENERIC, "copy_to", args[2]);
     Ok(Reply::Int(1))
 }
@@ -373,6 +373,9 @@ fn object_refcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn object_idletime(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    if !ctx.keys().peek(args[2]) {
+        return Ok(Reply::Nil);
+    }
     if ctx.state.keyspace.shared.clock.lfu {
         return Err(Error::err(
             "An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies \
@@ -383,6 +386,9 @@ fn object_idletime(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn object_freq(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    if !ctx.keys().peek(args[2]) {
+        return Ok(Reply::Nil);
+    }
     if !ctx.state.keyspace.shared.clock.lfu {
         return Err(Error::err(
             "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \

@@ -426,7 +426,9 @@ fn block_move(ctx: &mut Context<'_>, args: &[&[u8]], from: Side, to: Side, timeo
     let deadline = timeout(timeout_arg, ctx.state.clock.now_ms)?;
     match move_one(&mut ctx.keys(), args[1], args[2], from, to)? {
         Some(element) => Ok(Reply::Bulk(element)),
-        None => Ok(ctx.block(args, &args[1..2], deadline, Reply::Nil)),
+        // A wait that may not begin answers nil, one that ends in vain answers the nil array (Redis 7).
+        None if !ctx.may_block() => Ok(Reply::Nil),
+        None => Ok(ctx.block(args, &args[1..2], deadline, Reply::NilArray)),
     }
 }
 
@@ -497,8 +499,8 @@ fn lmpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn blmpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let deadline = timeout(args[1], ctx.state.clock.now_ms)?;
     let request = MultiPop::parse(&args[2..])?;
+    let deadline = timeout(args[1], ctx.state.clock.now_ms)?;
     match request.pop(ctx)? {
         Some(reply) => Ok(reply),
         None => Ok(ctx.block(args, request.keys, deadline, Reply::NilArray)),

@@ -12,6 +12,7 @@ mod bitmap;
 mod client;
 mod commands;
 mod config;
+mod debug;
 mod expire;
 mod expiry;
 mod hash;

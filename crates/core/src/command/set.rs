@@ -1,6 +1,6 @@
 //! Commands on sets.
 
-use super::arguments::{integer, is, positive_or};
+use super::arguments::{cursor, positive_or};
 use super::context::Context;
 use super::key::{ScanOptions, scan_reply};
 use super::spec::{Flags, Group, Keys, Run, Spec};
@@ -248,9 +248,11 @@ fn srandmember(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn sscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let options = ScanOptions::parse(&args[2..], false)?;
+    cursor(args[2])?;
     let mut keys = ctx.keys();
+    // Without key nobody looks at the options (Redis 7).
     let Some(set) = keys.get::<Set>(args[1])? else { return Ok(scan_reply(0, Vec::new())) };
+    let options = ScanOptions::parse(&args[2..], false)?;
     let mut found = Vec::new();
     let next = set.scan(options.cursor, options.count, |member| {
         if options.matches(member) {
@@ -316,14 +318,7 @@ fn sintercard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let numkeys = positive_or(args[1], "numkeys should be greater than 0")?;
     let sources =
         args.get(2..2 + numkeys).ok_or_else(|| Error::err("Number of keys can't be greater than number of args"))?;
-    let limit = match &args[2 + numkeys..] {
-        [] => 0,
-        [option, limit] if is(option, "LIMIT") => {
-            let limit = integer(limit).map_err(|_| Error::err("LIMIT can't be negative"))?;
-            usize::try_from(limit).map_err(|_| Error::err("LIMIT can't be negative"))?
-        }
-        _ => return Err(Error::syntax()),
-    };
+    let limit = super::arguments::cardinality_limit(&args[2 + numkeys..])?;
     let mut keys = ctx.keys();
     Ok(Reply::Int(set_algebra::intersection_count(&keys.get_many::<Set>(sources)?, limit) as i64))
 }

@@ -366,7 +366,7 @@ fn incrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     Extended::parse(old).ok_or_else(Error::not_a_float)?;
     let by = Extended::parse(args[2]).ok_or_else(Error::not_a_float)?;
     let text = string::incremented_by_float(old, by)?;
-    keys.set_string(args[1], &text, Expiry::Keep);
+    keys.set_text(args[1], &text, Expiry::Keep);
     keys.notify(EventClass::STRING, "incrbyfloat", args[1]);
     Ok(Reply::bulk(text))
 }

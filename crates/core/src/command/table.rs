@@ -2,8 +2,8 @@
 
 use super::spec::Spec;
 use super::{
-    bitmap, client, commands, config, connection, expire, hash, info, key, list, pubsub, server, set, sort, string,
-    transaction, zset, zset_algebra, zset_range,
+    bitmap, client, commands, config, connection, debug, expire, hash, info, key, list, pubsub, server, set, sort,
+    string, transaction, zset, zset_algebra, zset_range,
 };
 use std::sync::LazyLock;
 
@@ -15,6 +15,7 @@ const FAMILIES: &[&[Spec]] = &[
     config::COMMANDS,
     info::COMMANDS,
     server::COMMANDS,
+    debug::COMMANDS,
     string::COMMANDS,
     bitmap::COMMANDS,
     key::COMMANDS,

@@ -1,6 +1,6 @@
 //! Commands on single sorted sets, waiting ones included.
 
-use super::arguments::{float, is, positive_or, timeout};
+use super::arguments::{cursor, float, is, positive_or, timeout};
 use super::context::Context;
 use super::key::{ScanOptions, scan_reply};
 use super::spec::{Flags, Group, Keys, Run, Spec};
@@ -393,8 +393,8 @@ fn zmpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn bzmpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let deadline = timeout(args[1], ctx.state.clock.now_ms)?;
     let request = MultiPop::parse(&args[2..])?;
+    let deadline = timeout(args[1], ctx.state.clock.now_ms)?;
     match request.pop(ctx)? {
         Some(reply) => Ok(reply),
         None => Ok(ctx.block(args, request.keys, deadline, Reply::NilArray)),
@@ -438,9 +438,11 @@ pub(super) fn members_reply<'a>(members: impl IntoIterator<Item = (&'a [u8], f64
 }
 
 fn zscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let options = ScanOptions::parse(&args[2..], false)?;
+    cursor(args[2])?;
     let mut keys = ctx.keys();
+    // Without key nobody looks at the options (Redis 7).
     let Some(zset) = keys.get::<ZSet>(args[1])? else { return Ok(scan_reply(0, Vec::new())) };
+    let options = ScanOptions::parse(&args[2..], false)?;
     let mut found = Vec::new();
     let next = zset.scan(options.cursor, options.count, |member, score| {
         if options.matches(member) {

@@ -221,14 +221,7 @@ fn zintercard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let numkeys = positive_or(args[1], "numkeys should be greater than 0")?;
     let names =
         args.get(2..2 + numkeys).ok_or_else(|| Error::err("Number of keys can't be greater than number of args"))?;
-    let limit = match &args[2 + numkeys..] {
-        [] => 0,
-        [option, limit] if is(option, "LIMIT") => {
-            let limit = super::arguments::integer_or(limit, "LIMIT can't be negative")?;
-            usize::try_from(limit).map_err(|_| Error::err("LIMIT can't be negative"))?
-        }
-        _ => return Err(Error::syntax()),
-    };
+    let limit = super::arguments::cardinality_limit(&args[2 + numkeys..])?;
     let mut keys = ctx.keys();
     Ok(Reply::Int(algebra::intersection_count(&sources(&mut keys, names)?, limit) as i64))
 }

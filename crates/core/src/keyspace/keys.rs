@@ -242,6 +242,11 @@ impl<'a> Keys<'a> {
         self.find(key.into()).map(|entry| (entry.cloned_value(), entry.expire_at()))
     }
 
+    /// A copy of a key's entry under another key.
+    pub fn copied(&mut self, key: &[u8], new_key: &[u8]) -> Option<Entry> {
+        self.find(key.into()).map(|entry| entry.copy_as(new_key))
+    }
+
     /// Shows every living key.
     pub fn each_key(&mut self, mut show: impl FnMut(&[u8])) {
         let now_ms = self.now_ms;
@@ -308,9 +313,19 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Sets a string, whatever the key held.
+    /// Sets a string, whatever the key held; integers get their compact form.
     #[inline]
     pub fn set_string(&mut self, key: &[u8], bytes: &[u8], expiry: Expiry) {
+        self.set_value(key, bytes, EntryValue::Bytes(bytes), expiry);
+    }
+
+    /// Sets a string that stays text even if it reads as an integer, as INCRBYFLOAT does.
+    pub fn set_text(&mut self, key: &[u8], bytes: &[u8], expiry: Expiry) {
+        self.set_value(key, bytes, EntryValue::Text(bytes), expiry);
+    }
+
+    #[inline]
+    fn set_value(&mut self, key: &[u8], bytes: &[u8], value: EntryValue<'_>, expiry: Expiry) {
         let hashed = HashedKey::from(key);
         self.expire_if_due(hashed);
         let expire_at = match expiry {
@@ -322,21 +337,27 @@ impl<'a> Keys<'a> {
             self.record_put(hashed, || Value::string(bytes), expire_at);
         }
         self.free_boxed(hashed);
-        if !self.database.set(hashed, EntryValue::Bytes(bytes), expire_at) {
+        if !self.database.set(hashed, value, expire_at) {
             self.changes.event(EventClass::NEW, "new", self.db, key);
         }
     }
 
     /// Sets a value, whatever the key held.
     pub fn put(&mut self, key: &[u8], value: Value, expire_at: Option<i64>) {
-        let hashed = HashedKey::from(key);
+        self.put_entry(Entry::new(key, EntryValue::Value(value), expire_at));
+    }
+
+    /// Sets value and deadline of the entry's key, whatever it held.
+    pub fn put_entry(&mut self, entry: Entry) {
+        let key: Box<[u8]> = entry.as_ref().key().into();
+        let hashed = HashedKey::from(&key[..]);
         self.expire_if_due(hashed);
         if !self.changes.wants.is_empty() {
-            self.record_put(hashed, || value.clone(), expire_at);
+            self.record_put(hashed, || entry.as_ref().cloned_value(), entry.as_ref().expire_at());
         }
-        match self.database.put(Entry::new(key, EntryValue::Value(value), expire_at)) {
+        match self.database.put(entry) {
             Some(old) => self.free(old),
-            None => self.changes.event(EventClass::NEW, "new", self.db, key),
+            None => self.changes.event(EventClass::NEW, "new", self.db, &key),
         }
     }
 

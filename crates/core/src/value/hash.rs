@@ -121,24 +121,27 @@ impl Hash {
 
     /// Sets a field; true when it is new.
     fn set_one(&mut self, field: &[u8], value: &[u8], edit: &mut Edit<HashOp>) -> bool {
-        edit.redo(|| HashOp::Set([field, value].into_iter().collect()));
         match &mut self.0 {
             Encoding::Small(packed) => {
                 let Some(place) = packed.find(field, 2) else {
+                    if packed.len() / 2 >= edit.thresholds.hash_entries {
+                        self.enlarge(edit);
+                        return self.set_one(field, value, edit);
+                    }
+                    edit.redo(|| HashOp::Set([field, value].into_iter().collect()));
                     edit.undo(|| HashOp::Remove([field].into_iter().collect()));
                     packed.push_back(field);
                     packed.push_back(value);
-                    if packed.len() / 2 > edit.thresholds.hash_entries {
-                        self.enlarge(edit);
-                    }
                     return true;
                 };
+                edit.redo(|| HashOp::Set([field, value].into_iter().collect()));
                 let place = packed.next(place);
                 edit.undo(|| HashOp::Set([field, packed.get(place).expect("a value follows")].into_iter().collect()));
                 packed.replace(place, value);
                 false
             }
             Encoding::Large(table) => {
+                edit.redo(|| HashOp::Set([field, value].into_iter().collect()));
                 let mut old = None;
                 let wants_undo = edit.wants_undo();
                 let found = |pair: &mut Pair| {

@@ -137,17 +137,18 @@ impl Set {
     pub fn add_one(&mut self, member: &[u8], edit: &mut Edit<SetOp>) -> bool {
         match &mut self.0 {
             Encoding::Integers(integers) => {
-                let Some(n) = parse_i64(member) else {
-                    self.enlarge(edit);
-                    return self.add_one(member, edit);
-                };
-                if !integers.insert(n) {
+                let integer = parse_i64(member);
+                if integer.is_some_and(|n| integers.contains(n)) {
                     return false;
                 }
+                match integer {
+                    Some(n) if integers.len() < edit.thresholds.set_integers => integers.insert(n),
+                    _ => {
+                        self.enlarge(edit);
+                        return self.add_one(member, edit);
+                    }
+                };
                 edit.undo(|| SetOp::Remove([member].into_iter().collect()));
-                if integers.len() > edit.thresholds.set_integers {
-                    self.enlarge(edit);
-                }
             }
             Encoding::Table(table) => {
                 if !table.upsert(member, |_| (), || ThinBytes::from_slice(member)) {

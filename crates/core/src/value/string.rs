@@ -46,13 +46,12 @@ impl Operation for StrOp {
 
 /// OBJECT ENCODING of a string that was set as a whole.
 pub fn encoding(bytes: &[u8]) -> &'static str {
-    if parse_i64(bytes).is_some() {
-        "int"
-    } else if bytes.len() <= EMBEDDED_BYTES_MAX {
-        "embstr"
-    } else {
-        "raw"
-    }
+    if parse_i64(bytes).is_some() { "int" } else { text_encoding(bytes.len()) }
+}
+
+/// OBJECT ENCODING of a string of `len` bytes that is kept as text even if it reads as an integer.
+pub fn text_encoding(len: usize) -> &'static str {
+    if len <= EMBEDDED_BYTES_MAX { "embstr" } else { "raw" }
 }
 
 /// GETRANGE: the bytes from `start` to `stop`, both included, counted from the end when negative.
@@ -86,6 +85,13 @@ impl Str {
     #[inline]
     pub fn new(bytes: &[u8]) -> Self {
         Str(ThinBytes::from_slice(bytes))
+    }
+
+    /// A string that shows as `raw`, as if it had been edited in place.
+    pub fn raw(bytes: &[u8]) -> Self {
+        let mut string = Str::new(bytes);
+        string.0.set_mark(true);
+        string
     }
 
     /// OBJECT ENCODING.

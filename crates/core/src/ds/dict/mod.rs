@@ -135,7 +135,7 @@ impl<S: Slot> Dict<S> {
     /// Removes the entry at a position that `find_at` gave; the dict has not changed since.
     pub fn remove_at(&mut self, at: At) -> S {
         let slot = self.at_mut_checked(at.0).slot(at.1);
-        self.fill_hole(at.0, at.1);
+        self.empty(at.0, at.1);
         self.body.len -= 1;
         self.shrink();
         slot
@@ -213,58 +213,52 @@ impl<S: Slot> Dict<S> {
         }
     }
 
+    /// Adds an entry to the first overflow bucket of a chain, or to a new one before it: so a chain of any length takes
+    /// an entry in constant time, and no bucket after the first overflow bucket has a hole.
     #[inline(never)]
     fn add_to_overflow(&mut self, bucket: u32, tag: u8, slot: S) {
-        let mut tail = Place::Primary(bucket);
-        while let Some(next) = self.body.at(tail).link::<S>() {
-            tail = Place::Overflow(next);
+        let first = self.body.primary.line(bucket).link::<S>();
+        if let Some(first) = first
+            && let Some(i) = self.body.overflow.line(first).free::<S>()
+        {
+            return self.body.overflow.line_mut(first).put(i, tag, slot);
         }
-        if let Some(i) = self.body.at(tail).free::<S>() {
-            return self.at_mut(tail).put(i, tag, slot);
-        }
-        let next = self.body.overflow.len();
         let mut line = Line::overflow::<S>(bucket);
+        if let Some(first) = first {
+            line.set_link::<S>(first);
+        }
         line.put(0, tag, slot);
-        if let Some((tag, slot)) = self.at_mut(tail).set_link::<S>(next) {
+        let new = self.body.overflow.len();
+        if let Some((tag, slot)) = self.body.primary.line_mut(bucket).set_link::<S>(new) {
             line.put(1, tag, slot);
         }
         self.body.overflow.push(line);
     }
 
-    /// Empties a position and fills the hole from the chain's last bucket, so that only that one has holes.
-    fn fill_hole(&mut self, place: Place, i: usize) {
-        let (mut before, mut tail) = (None, place);
-        while let Some(next) = self.body.at(tail).link::<S>() {
-            (before, tail) = (Some(tail), Place::Overflow(next));
-        }
-        if tail == place {
-            self.at_mut(place).clear::<S>(i);
-        } else {
-            let last = self.at_mut(tail);
-            let Some(j) = last.entries::<S>().next() else { unreachable!("an overflow bucket without entries") };
-            let (tag, slot) = (last.tag::<S>(j), last.slot::<S>(j));
-            last.clear::<S>(j);
+    /// Empties a position. If its chain has overflow, the first overflow bucket gives an entry to fill the hole.
+    fn empty(&mut self, place: Place, i: usize) {
+        let bucket = match place {
+            Place::Primary(bucket) => bucket,
+            Place::Overflow(index) => self.body.overflow.line(index).home::<S>(),
+        };
+        let Some(first) = self.body.primary.line(bucket).link::<S>() else {
+            return self.at_mut(place).clear::<S>(i);
+        };
+        let line = self.body.overflow.line_mut(first);
+        let Some(j) = line.entries::<S>().next() else { unreachable!("an overflow bucket without entries") };
+        let (tag, slot) = (line.tag::<S>(j), line.slot::<S>(j));
+        line.clear::<S>(j);
+        let (is_empty, next) = (line.entries::<S>().next().is_none(), line.link::<S>());
+        if (place, i) != (Place::Overflow(first), j) {
             self.at_mut(place).put(i, tag, slot);
         }
-        if let Place::Overflow(index) = tail
-            && self.body.at(tail).entries::<S>().next().is_none()
-        {
-            // A removal in the tail itself has not met the bucket before it.
-            let before = before.unwrap_or_else(|| self.before(index));
-            self.at_mut(before).clear_link::<S>();
-            self.free_overflow(index);
-        }
-    }
-
-    /// The bucket whose link is overflow bucket `index`.
-    fn before(&self, index: u32) -> Place {
-        let mut place = Place::Primary(self.body.overflow.line(index).home::<S>());
-        loop {
-            match self.body.at(place).link::<S>() {
-                Some(next) if next == index => return place,
-                Some(next) => place = Place::Overflow(next),
-                None => unreachable!("an overflow bucket outside its chain"),
+        if is_empty {
+            let head = self.body.primary.line_mut(bucket);
+            match next {
+                Some(next) => drop(head.set_link::<S>(next)),
+                None => head.clear_link::<S>(),
             }
+            self.free_overflow(first);
         }
     }
 
@@ -272,8 +266,13 @@ impl<S: Slot> Dict<S> {
     fn free_overflow(&mut self, index: u32) {
         let last = self.body.overflow.len() - 1;
         if index != last {
-            let before = self.before(last);
             let moved = *self.body.overflow.line(last);
+            let mut before = Place::Primary(moved.home::<S>());
+            while let Some(next) = self.body.at(before).link::<S>()
+                && next != last
+            {
+                before = Place::Overflow(next);
+            }
             self.at_mut(before).set_link::<S>(index);
             *self.body.overflow.line_mut(index) = moved;
         }

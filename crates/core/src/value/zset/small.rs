@@ -37,7 +37,8 @@ impl Small {
             _ => self.first_not(is_before).0,
         };
         let mut buffer = [0; 8];
-        self.0.insert(place, &[member, put_score(score, &mut buffer)]);
+        // Minus zero becomes zero while the set is small, as in Redis 7.
+        self.0.insert(place, &[member, put_score(score + 0.0, &mut buffer)]);
     }
 
     fn last(&self) -> Option<(&[u8], f64)> {
