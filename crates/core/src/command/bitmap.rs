@@ -123,7 +123,12 @@ fn bitcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let range = match &args[2..] {
         [] => None,
         [start, end, unit_arg @ ..] if unit_arg.len() <= 1 => {
-            Some((integer(start)?, integer(end)?, unit(unit_arg.first())?))
+            let (start, end) = (integer(start)?, integer(end)?);
+            // A range that is empty on its face is answered before the unit is looked at (Redis 7).
+            if start < 0 && end < 0 && start > end {
+                return Ok(Reply::Int(0));
+            }
+            Some((start, end, unit(unit_arg.first())?))
         }
         _ => return Err(Error::syntax()),
     };
@@ -142,7 +147,12 @@ fn bitpos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let (start, end, unit) = match &args[3..] {
         [] => (0, None, Unit::Byte),
         [start] => (integer(start)?, None, Unit::Byte),
-        [start, end, rest @ ..] if rest.len() <= 1 => (integer(start)?, Some(integer(end)?), unit(rest.first())?),
+        [start, end, rest @ ..] if rest.len() <= 1 => {
+            let start = integer(start)?;
+            // The unit is looked at before the end (Redis 7).
+            let unit = unit(rest.first())?;
+            (start, Some(integer(end)?), unit)
+        }
         _ => return Err(Error::syntax()),
     };
     Ok(Reply::Int(bits::position(&bytes, bit, start, end, unit).map_or(-1, |position| position as i64)))

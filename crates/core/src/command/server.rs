@@ -125,7 +125,10 @@ fn flushall(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let index = |arg: &[u8], error: &'static str| number::parse_i64(arg).ok_or_else(|| Error::err(error));
+    let index = |arg: &[u8], error: &'static str| {
+        let index = number::parse_i64(arg).filter(|n| i32::try_from(*n).is_ok());
+        index.ok_or_else(|| Error::err(error))
+    };
     let a = database(ctx.state, index(args[1], "invalid first DB index")?)?;
     let b = database(ctx.state, index(args[2], "invalid second DB index")?)?;
     ctx.state.keyspace.swap(a, b, &mut ctx.effect.keys);

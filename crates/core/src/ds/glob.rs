@@ -20,6 +20,10 @@ pub fn is_literal(pattern: &[u8]) -> bool {
 }
 
 fn matches_with<const NOCASE: bool>(pattern: &[u8], text: &[u8]) -> bool {
+    // Redis 7 lets nothing but the empty pattern match the empty text, not even a star.
+    if text.is_empty() {
+        return pattern.is_empty();
+    }
     let (mut p, mut t) = (0, 0);
     // Where to go on when an element fails: the element after the last star, and where that star began to end.
     let mut retry: Option<(usize, usize)> = None;
