@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -105,21 +106,25 @@ def test_the_shell_at_a_terminal(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
     os.close(slave)
 
-    def read_until(wanted: str) -> str:
-        seen = ""
-        end = time.monotonic() + 20
-        while wanted not in seen:
+    seen = ""
+
+    def read_until(wanted: str) -> None:
+        """Reads until something matches, everything that was ever shown taken together."""
+        nonlocal seen
+        end = time.monotonic() + 30
+        while not re.search(wanted, seen, re.DOTALL):
             assert time.monotonic() < end, seen
             if select.select([master], [], [], 0.1)[0]:
                 seen += os.read(master, 65536).decode(errors="replace")
-        return seen
 
+    # What is typed before a prompt stands there may be lost.
     read_until("peryton>")
     os.write(master, b"SET answer 42\r")
-    read_until("OK")
-    os.write(master, b"GET ans\x03")
+    read_until("OK.*peryton>")
     os.write(master, b"GET answer\r")
-    read_until('"42"')
+    read_until('"42".*peryton>')
+    os.write(master, b"GET ans\x03")
+    read_until("GET ans.*peryton>")
     os.write(master, b"\x04")
     assert process.wait(20) == 0
     os.close(master)
