@@ -17,7 +17,8 @@ def stubtest(stub: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     shutil.copy(stub, package / "_core.pyi")
     shutil.copy(next(STUB.parent.glob("_core*.so")), package)
     command = [sys.executable, "-m", "mypy.stubtest", "peryton._core"]
-    environment = {"MYPYPATH": str(tmp_path), "PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    cache = str(STUB.parents[2] / ".mypy_cache/stubtest")
+    environment = {"MYPYPATH": str(tmp_path), "PYTHONPATH": str(tmp_path), "MYPY_CACHE_DIR": cache}
     return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
 
 
