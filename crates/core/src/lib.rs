@@ -13,3 +13,5 @@ pub mod reply;
 pub mod value;
 
 pub mod table;
+
+pub mod engine;
