@@ -1,9 +1,12 @@
 //! Plain data structures that know nothing of the server.
 
+pub mod dict;
 pub mod extended;
 pub mod glob;
+pub mod hash;
 pub mod intset;
 pub mod number;
 pub mod packed;
+pub mod prefetch;
 pub mod skiplist;
 pub mod thin;

@@ -1,1 +1,11 @@
 //! The data of SQL tables: catalog, types, rows, pages, heap, index keys.
+
+pub mod batch;
+pub mod catalog;
+pub mod datum;
+mod decimal;
+mod json;
+pub mod row;
+pub mod row_id;
+mod time;
+pub mod types;

@@ -1,0 +1,5 @@
+//! SQL: our statements about tables, and SQLite as the query processor over our tables.
+
+pub mod ddl;
+pub mod error;
+pub mod token;
