@@ -2,4 +2,5 @@
 
 pub mod ddl;
 pub mod error;
+pub mod sqlite;
 pub mod token;

@@ -1,5 +1,7 @@
 //! Transactions: what a command changed (effect), how it is logged (redo) and taken back (undo).
 
 pub mod effect;
+pub mod tables;
 
 pub use effect::Effect;
+pub use tables::{Scope, TableChange, TableChanges, Tables};
