@@ -5,6 +5,7 @@ pub mod catalog;
 pub mod datum;
 mod decimal;
 mod json;
+pub mod key;
 pub mod row;
 pub mod row_id;
 mod time;
