@@ -2,5 +2,9 @@
 
 pub mod ddl;
 pub mod error;
+pub mod run;
 pub mod sqlite;
+pub mod table_info;
 pub mod token;
+pub mod vtab;
+pub mod write;

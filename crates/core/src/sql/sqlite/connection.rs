@@ -1,9 +1,10 @@
 //! A connection to SQLite: an empty database in memory that only lends its query processor.
 
-use super::prepared::Prepared;
+use super::prepared::{Prepared, Step};
 use super::{memory, world};
 use crate::error::{Code, Error, Result};
 use crate::limits;
+use crate::table::datum::Datum;
 use libsqlite3_sys as ffi;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -146,6 +147,33 @@ impl Drop for Connection {
         // SAFETY: the handle is open and closed once. With a statement alive SQLite refuses, and the connection leaks.
         let code = unsafe { ffi::sqlite3_close(self.handle()) };
         debug_assert_eq!(ffi::SQLITE_OK, code, "a statement outlives its connection");
+    }
+}
+
+/// The value of an expression without columns; for callbacks, which know only the handle.
+pub fn evaluate(db: *mut ffi::sqlite3, expression: &str) -> Result<Datum> {
+    let db = NonNull::new(db).ok_or_else(|| Error::new(Code::Bug, "connection.rs: no connection"))?;
+    // The handle is only lent: it must not be closed here.
+    let connection = std::mem::ManuallyDrop::new(Connection { db });
+    let text = format!("SELECT {expression}");
+    let mut statement = connection.prepare(&text, false)?;
+    match statement.step() {
+        Step::Row => Ok(statement.column(0).to_owned()),
+        Step::Done => Ok(Datum::Null),
+        Step::Failed(code) => Err(connection.error(code, "")),
+    }
+}
+
+/// A copy of a text that SQLite frees; null when there is no memory.
+pub fn owned_by_sqlite(text: &str) -> *mut c_char {
+    // SAFETY: the piece has room for the text and a zero byte.
+    unsafe {
+        let copy = ffi::sqlite3_malloc64(text.len() as u64 + 1).cast::<u8>();
+        if !copy.is_null() {
+            copy.copy_from_nonoverlapping(text.as_ptr(), text.len());
+            copy.add(text.len()).write(0);
+        }
+        copy.cast()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Values on their way between SQLite and us.
 
-use crate::table::datum::DatumRef;
+use crate::table::datum::{Datum, DatumRef};
 use libsqlite3_sys as ffi;
 use std::ffi::c_int;
 
@@ -27,6 +27,22 @@ pub unsafe fn read<'a>(value: *mut ffi::sqlite3_value) -> DatumRef<'a> {
             }
             _ => DatumRef::Null,
         }
+    }
+}
+
+/// A number as the text that SQLite makes of it.
+///
+/// # Safety
+/// `value` is a live, protected `sqlite3_value`.
+pub unsafe fn to_text(value: *mut ffi::sqlite3_value) -> Datum {
+    // SAFETY: the caller's promise. The conversion happens in a copy of the value, which is freed after its text was
+    // copied; a null copy (no memory) reads as NULL.
+    unsafe {
+        let copy = ffi::sqlite3_value_dup(value);
+        let bytes = ffi::sqlite3_value_text(copy);
+        let text = DatumRef::Text(slice(bytes, ffi::sqlite3_value_bytes(copy))).to_owned();
+        ffi::sqlite3_value_free(copy);
+        text
     }
 }
 
