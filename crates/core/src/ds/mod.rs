@@ -1,5 +1,7 @@
 //! Plain data structures that know nothing of the server.
 
+pub mod btree;
+pub mod cow;
 pub mod dict;
 pub mod extended;
 pub mod glob;
