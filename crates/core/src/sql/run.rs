@@ -2,12 +2,12 @@
 
 use crate::engine::{ReadError, Source, Wanted};
 use crate::error::{Code, Error, Result};
-use crate::table::catalog::TableId;
+use crate::table::catalog::{Catalog, TableDef, TableId};
 use crate::table::datum::Datum;
 use crate::txn::{TableChanges, Tables};
+use super::executor::Sql;
 use super::vtab::transient::Transient;
 use crate::table::batch::Batch;
-use crate::table::catalog::TableDef;
 use crate::table::row_id::RowId;
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -21,6 +21,20 @@ pub trait Host {
 
     /// The tables to write and where to note it; an error when the caller may only read.
     fn write(&mut self) -> Result<(&mut Tables, &mut TableChanges)>;
+
+    /// The SQL side of the store.
+    fn sql(&mut self) -> &mut Sql;
+
+    /// The catalog.
+    fn catalog(&self) -> &Catalog;
+
+    /// Gets for the engine what it needs before it can answer.
+    fn fetch(&mut self, wanted: &Wanted) -> Result<()>;
+
+    /// When a statement that begins now must end, on the monotonic clock.
+    fn deadline_ns(&mut self) -> Option<u64> {
+        None
+    }
 
     /// The instant that the statement sees, microseconds since 1970.
     fn now_us(&self) -> i64;

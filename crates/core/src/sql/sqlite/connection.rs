@@ -4,9 +4,14 @@ use super::prepared::{Prepared, Step};
 use super::{memory, world};
 use crate::error::{Code, Error, Result};
 use crate::limits;
-use crate::table::datum::Datum;
+use super::value::slice;
+use crate::table::catalog::IndexColumn;
+use crate::table::datum::{Datum, DatumRef};
+use crate::table::key::{KeyBuf, put_column};
+use crate::table::types::Collation;
 use libsqlite3_sys as ffi;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 /// A connection. It belongs to one thread at a time.
@@ -49,8 +54,15 @@ impl Connection {
             }
             ffi::sqlite3_db_config(db.as_ptr(), ffi::SQLITE_DBCONFIG_DEFENSIVE, 1 as c_int, std::ptr::null_mut::<c_int>());
             ffi::sqlite3_set_authorizer(db.as_ptr(), Some(authorize), std::ptr::null_mut());
+            let (name, none) = (c"DECIMAL".as_ptr(), std::ptr::null_mut());
+            ffi::sqlite3_create_collation_v2(db.as_ptr(), name, ffi::SQLITE_UTF8, none, Some(compare_decimals), None);
         }
         Ok(connection)
+    }
+
+    /// The same connection, for as long as the lender lives; it is not closed when this goes.
+    pub fn lend(&self) -> ManuallyDrop<Connection> {
+        ManuallyDrop::new(Connection { db: self.db })
     }
 
     /// SQLite's handle.
@@ -154,7 +166,7 @@ impl Drop for Connection {
 pub fn evaluate(db: *mut ffi::sqlite3, expression: &str) -> Result<Datum> {
     let db = NonNull::new(db).ok_or_else(|| Error::new(Code::Bug, "connection.rs: no connection"))?;
     // The handle is only lent: it must not be closed here.
-    let connection = std::mem::ManuallyDrop::new(Connection { db });
+    let connection = ManuallyDrop::new(Connection { db });
     let text = format!("SELECT {expression}");
     let mut statement = connection.prepare(&text, false)?;
     match statement.step() {
@@ -180,6 +192,26 @@ pub fn owned_by_sqlite(text: &str) -> *mut c_char {
 /// A name as C wants it.
 pub fn c_string(text: &str) -> Result<CString> {
     CString::new(text).map_err(|_| Error::new(Code::Sql, "a name with a zero byte in it"))
+}
+
+/// The order of DECIMAL columns: that of their index keys.
+unsafe extern "C" fn compare_decimals(
+    _: *mut c_void,
+    left_length: c_int,
+    left: *const c_void,
+    right_length: c_int,
+    right: *const c_void,
+) -> c_int {
+    const COLUMN: IndexColumn = IndexColumn { position: 0, desc: false, collation: Collation::Decimal };
+    let key = |bytes: *const c_void, length: c_int| {
+        let mut key = KeyBuf::new();
+        // SAFETY: SQLite passes two texts by pointer and length.
+        put_column(DatumRef::Text(unsafe { slice(bytes.cast(), length) }), &COLUMN, &mut key);
+        key
+    };
+    // A panic here would be a bug in the encoding of keys, which its own tests exclude; it must not cross into C.
+    let order = std::panic::catch_unwind(|| key(left, left_length).cmp(&key(right, right_length)));
+    order.map_or(0, |order| order as c_int)
 }
 
 /// What a statement that reaches SQLite may do: query, read, call functions, and write tables. Definitions,

@@ -2,16 +2,16 @@
 
 use super::plan::{Bound, Plan, Slot, edges, exclude_null};
 use super::transient::Transient;
-use crate::engine::{Access, Cursor, Edge, Source};
+use crate::engine::{Access, Cursor, Source};
 use crate::sql::run::{Outcome, Run};
 use crate::sql::sqlite::value;
 use crate::table::batch::Batch;
-use crate::table::catalog::{Collation, IndexColumn, IndexDef, IndexId, TableDef};
+use crate::table::catalog::{IndexColumn, IndexDef, IndexId, TableDef};
 use crate::table::datum::{Datum, DatumRef};
 use crate::table::key::{KeyBuf, put_column};
 use crate::table::row::{Row, RowLayout};
 use crate::table::row_id::RowId;
-use crate::table::types::{self, Storage};
+use crate::table::types::{self, Collation, Storage};
 use libsqlite3_sys as ffi;
 use smallvec::SmallVec;
 use std::rc::Rc;

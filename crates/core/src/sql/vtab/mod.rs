@@ -97,7 +97,7 @@ static MODULE: ffi::sqlite3_module = ffi::sqlite3_module {
 };
 
 /// Runs the body of a callback: failures and panics are kept in the run, SQLite gets a code.
-fn guarded(current: &Current, body: impl FnOnce(&mut Run<'_>) -> Outcome<()>) -> c_int {
+pub(super) fn guarded(current: &Current, body: impl FnOnce(&mut Run<'_>) -> Outcome<()>) -> c_int {
     let failure = match catch_unwind(AssertUnwindSafe(|| current.with(body))) {
         Ok(Ok(())) => return ffi::SQLITE_OK,
         Ok(Err(failure)) => failure,
