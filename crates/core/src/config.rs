@@ -206,15 +206,15 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     threshold!("hash-max-listpack-entries", hash_entries),
     threshold!("hash-max-ziplist-entries", hash_entries),
-    threshold!("hash-max-listpack-value", hash_value_bytes),
-    threshold!("hash-max-ziplist-value", hash_value_bytes),
-    threshold!("set-max-intset-entries", set_intset_entries),
+    threshold!("hash-max-listpack-value", hash_value),
+    threshold!("hash-max-ziplist-value", hash_value),
+    threshold!("set-max-intset-entries", set_integers),
     threshold!("zset-max-listpack-entries", zset_entries),
     threshold!("zset-max-ziplist-entries", zset_entries),
-    threshold!("zset-max-listpack-value", zset_value_bytes),
-    threshold!("zset-max-ziplist-value", zset_value_bytes),
-    threshold!("list-max-listpack-size", list_size),
-    threshold!("list-max-ziplist-size", list_size),
+    threshold!("zset-max-listpack-value", zset_value),
+    threshold!("zset-max-ziplist-value", zset_value),
+    threshold!("list-max-listpack-size", list_node),
+    threshold!("list-max-ziplist-size", list_node),
 ];
 
 /// `normal 0 0 0 pubsub 32mb 8mb 60`: any number of groups of four words.

@@ -80,6 +80,8 @@ pub struct State {
     pub run_id: String,
     /// Which changes must be materialised although no command asks: the log's and the tests' wish.
     pub wants: Wants,
+    /// Expired keys are removed though nobody touches them (DEBUG SET-ACTIVE-EXPIRE).
+    pub active_expire: bool,
     /// Effects kept for tests, when `wants` asks for them and nobody logs.
     pub recorded: Option<Vec<Effect>>,
     next_session: SessionId,
@@ -109,6 +111,7 @@ impl State {
             started_ms: clock.now_ms,
             run_id,
             wants: Wants::empty(),
+            active_expire: true,
             recorded: None,
             next_session: 1,
             wall_us: now_us,

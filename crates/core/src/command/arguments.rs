@@ -32,11 +32,12 @@ pub fn cursor(arg: &[u8]) -> Result<u64> {
 /// The deadline of a blocking command: seconds, with a fraction, from now; None for 0, which waits for ever.
 pub fn timeout(arg: &[u8], now_ms: i64) -> Result<Option<i64>> {
     let seconds = number::parse_f64(arg).ok_or_else(|| Error::err("timeout is not a float or out of range"))?;
-    if seconds < 0.0 {
+    let ms = (seconds * 1000.0).ceil();
+    // What is too large for 64 bits wraps around in Redis, so it is called negative.
+    if ms < 0.0 || ms >= i64::MAX as f64 {
         return Err(Error::err("timeout is negative"));
     }
-    let ms = (seconds * 1000.0).ceil();
-    if !ms.is_finite() || ms > (i64::MAX - now_ms) as f64 {
+    if ms > (i64::MAX - now_ms) as f64 {
         return Err(Error::err("timeout is out of range"));
     }
     Ok((seconds > 0.0).then(|| now_ms + ms as i64))
@@ -46,4 +47,29 @@ pub fn timeout(arg: &[u8], now_ms: i64) -> Result<Option<i64>> {
 #[inline]
 pub fn is(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// How many elements HRANDFIELD and its kin are to pick; negative counts allow repetition.
+pub fn sample_count(arg: &[u8]) -> Result<i64> {
+    match integer(arg)? {
+        // Its opposite does not exist.
+        i64::MIN => {
+            Err(Error::err("value is out of range, value must between -9223372036854775807 and 9223372036854775807"))
+        }
+        count => Ok(count),
+    }
+}
+
+/// The same when each element comes with a second one, so that their number must not overflow.
+pub fn check_pair_count(count: i64) -> Result<()> {
+    if (-i64::MAX / 2..=i64::MAX / 2).contains(&count) { Ok(()) } else { Err(Error::err("value is out of range")) }
+}
+
+/// `[LIMIT limit] ...` of SINTERCARD and ZINTERCARD; 0 is no limit.
+pub fn cardinality_limit(args: &[&[u8]]) -> Result<usize> {
+    let text = "LIMIT can't be negative";
+    args.chunks(2).try_fold(0, |_, option| match option {
+        [word, limit] if is(word, "LIMIT") => usize::try_from(integer_or(limit, text)?).map_err(|_| Error::err(text)),
+        _ => Err(Error::syntax()),
+    })
 }

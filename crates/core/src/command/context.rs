@@ -1,5 +1,6 @@
 //! What a command gets to work with.
 
+use crate::env::Xoshiro;
 use crate::keyspace::Keys;
 use crate::session::Session;
 use crate::state::State;
@@ -41,6 +42,11 @@ impl Context<'_> {
     #[inline]
     pub fn keys_in(&mut self, db: usize) -> Keys<'_> {
         self.state.keyspace.keys(db, self.state.clock.now_ms, &mut self.effect.keys)
+    }
+
+    /// A generator for picking elements, apart from the state so that both can be used at once.
+    pub fn random(&mut self) -> Xoshiro {
+        Xoshiro::from_seed(self.state.random.next())
     }
 
     /// True when the command may put its session to sleep: not inside EXEC or a script.

@@ -6,10 +6,11 @@ use super::table::{Command, TABLE};
 use super::{deliver, waiting};
 use crate::error::{Code, Error};
 use crate::reply::Reply;
-use crate::session::{ReplyMode, Session};
+use crate::session::{Door, NoWaker, ReplyMode, Session};
 use crate::slowlog::{self, SlowEntry};
 use crate::state::State;
 use crate::txn::Effect;
+use std::sync::Arc;
 
 /// Serves one request from a door and commits what it changed.
 pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Reply {
@@ -41,7 +42,7 @@ pub fn find(name: &[u8], args: &[&[u8]]) -> Result<&'static Command, Error> {
     if command.subcommands.is_empty() || args.len() < 2 {
         return Ok(command);
     }
-    command.subcommand(args[1]).ok_or_else(|| unknown_subcommand(command, args[1]))
+    command.subcommand(args[1]).ok_or_else(|| unknown_subcommand(command.spec.name, args[1]))
 }
 
 /// Every refusal, in the order in which Redis makes them.
@@ -103,6 +104,14 @@ pub fn commit_quietly(state: &mut State, session: &mut Session, mut effect: Effe
         if let Some(recorded) = &mut state.recorded {
             recorded.push(effect);
         }
+    }
+}
+
+/// [`commit`] for changes that no session asked for, such as expiry.
+pub fn commit_alone(state: &mut State, effect: Effect) {
+    if !effect.is_empty() {
+        let mut nobody = Session::new(0, Door::Embedded, state.clock.now_ms, Arc::new(NoWaker));
+        commit(state, &mut nobody, effect);
     }
 }
 
@@ -186,8 +195,9 @@ fn unknown_command(args: &[&[u8]]) -> Error {
     Error::err(format!("unknown command '{name}', with args beginning with: {shown}"))
 }
 
-fn unknown_subcommand(command: &Command, name: &[u8]) -> Error {
-    let container = command.spec.name.to_ascii_uppercase();
+/// "unknown subcommand 'x'. Try Y HELP." (Redis 7's text).
+pub fn unknown_subcommand(container: &str, name: &[u8]) -> Error {
+    let container = container.to_ascii_uppercase();
     let name = text(&name[..name.len().min(128)]);
     Error::err(format!("unknown subcommand '{name}'. Try {container} HELP."))
 }

@@ -8,9 +8,27 @@ pub mod spec;
 pub mod table;
 pub mod waiting;
 
+mod bitmap;
+mod client;
+mod commands;
+mod config;
+mod debug;
+mod expire;
+mod expiry;
+mod hash;
+mod info;
+mod key;
+mod list;
+mod usage;
+mod zset;
+mod zset_algebra;
+mod zset_range;
+
 pub(crate) mod connection;
 mod pubsub;
 mod server;
+mod set;
+mod sort;
 mod string;
 mod transaction;
 

@@ -24,6 +24,10 @@ pub(super) enum Place {
     Overflow(u32),
 }
 
+/// The position of an entry, until the dict changes.
+#[derive(Clone, Copy)]
+pub struct At(pub(super) Place, pub(super) usize);
+
 impl<S: Slot> Body<S> {
     /// Entries.
     pub fn len(&self) -> usize {
@@ -60,9 +64,9 @@ impl<S: Slot> Body<S> {
         }
     }
 
-    /// Where the first entry under `hash` is that `eq` accepts.
+    /// Position and value of the first entry under `hash` that `eq` accepts.
     #[inline]
-    pub(super) fn locate(&self, hash: u64, mut eq: impl FnMut(S) -> bool) -> Option<(Place, usize, S)> {
+    pub fn find_at(&self, hash: u64, mut eq: impl FnMut(S) -> bool) -> Option<(At, S)> {
         if self.primary.len() == 0 {
             return None;
         }
@@ -73,7 +77,7 @@ impl<S: Slot> Body<S> {
             for i in line.tagged::<S>(tag) {
                 let slot = line.slot(i);
                 if eq(slot) {
-                    return Some((place, i, slot));
+                    return Some((At(place, i), slot));
                 }
             }
             place = Place::Overflow(line.link::<S>()?);
@@ -83,12 +87,12 @@ impl<S: Slot> Body<S> {
     /// The entry under `hash` that `eq` accepts. `eq` sees about one wrong entry in forty look-ups.
     #[inline]
     pub fn find(&self, hash: u64, eq: impl FnMut(S) -> bool) -> Option<S> {
-        self.locate(hash, eq).map(|(_, _, slot)| slot)
+        self.find_at(hash, eq).map(|(_, slot)| slot)
     }
 
     /// Calls `visit` with every entry that may be under `hash` (its tag agrees) until it says false.
     pub fn find_all(&self, hash: u64, mut visit: impl FnMut(S) -> bool) {
-        self.locate(hash, |slot| !visit(slot));
+        self.find_at(hash, |slot| !visit(slot));
     }
 
     /// First stage of a batched look-up: starts loading the bucket of `hash`.
@@ -109,11 +113,31 @@ impl<S: Slot> Body<S> {
         line.tagged::<S>(tag_of(hash)).next().map(|i| line.slot(i))
     }
 
+    /// Buckets of both kinds.
+    pub fn bucket_count(&self) -> usize {
+        self.primary.len() as usize + self.overflow.len() as usize
+    }
+
+    pub(super) fn place(&self, index: usize) -> Place {
+        match index.checked_sub(self.primary.len() as usize) {
+            None => Place::Primary(index as u32),
+            Some(i) => {
+                assert!(i < self.overflow.len() as usize, "no bucket {index}");
+                Place::Overflow(i as u32)
+            }
+        }
+    }
+
+    /// The entries of bucket `index`, which is below `bucket_count`. Buckets of neighbouring numbers are neighbours in
+    /// memory, so this is the fast way through; but entries move between buckets as the dict changes.
+    pub fn bucket(&self, index: usize) -> impl Iterator<Item = S> + '_ {
+        let line = self.at(self.place(index));
+        line.entries::<S>().map(|i| line.slot(i))
+    }
+
     /// The entries, in no order.
     pub fn iter(&self) -> impl Iterator<Item = S> + '_ {
-        let primary = (0..self.primary.len()).map(|i| self.primary.line(i));
-        let overflow = (0..self.overflow.len()).map(|i| self.overflow.line(i));
-        primary.chain(overflow).flat_map(|line| line.entries::<S>().map(|i| line.slot(i)))
+        (0..self.bucket_count()).flat_map(|index| self.bucket(index))
     }
 
     /// Visits the entries of one bucket and returns the cursor of the next; 0 starts a scan and ends it.
@@ -152,18 +176,11 @@ impl<S: Slot> Body<S> {
         if self.len == 0 {
             return None;
         }
-        let lines = u64::from(self.primary.len()) + u64::from(self.overflow.len());
         // All positions of all buckets are equally likely, and empty ones are drawn again; well over half are filled in
         // a dict that grew by itself. One that was made too large finds the next entry after a while instead.
-        let draw = |random: &mut Xoshiro| {
-            let i = random.below(lines);
-            match i.checked_sub(self.primary.len().into()) {
-                None => self.primary.line(i as u32),
-                Some(i) => self.overflow.line(i as u32),
-            }
-        };
         for _ in 0..1000 {
-            let (line, i) = (draw(random), random.below(Layout::<S>::SLOTS as u64) as u32);
+            let line = self.at(self.place(random.below(self.bucket_count() as u64) as usize));
+            let i = random.below(Layout::<S>::SLOTS as u64) as u32;
             if line.entries::<S>().0 >> i & 1 == 1 {
                 return Some(line.slot(i as usize));
             }

@@ -18,7 +18,7 @@ mod pages;
 #[cfg(test)]
 mod tests;
 
-pub use body::Body;
+pub use body::{At, Body};
 pub use line::Slot;
 
 use body::Place;
@@ -80,7 +80,7 @@ impl<S: Slot> Dict<S> {
     ///
     /// The floor is what full buckets take (5.3 bytes for width 4, 7.1 for 6) plus half an overflow bucket a chain; near
     /// it chains grow long. These values keep a hit near 1.1 buckets for the wider slots, 1.2 for row ids.
-    const BUDGET: u64 = [7 * 16 + 4, 9 * 16 + 4, 11 * 16 + 4, 14 * 16, 14 * 16][S::WIDTH - 4];
+    const BUDGET: u64 = [7 * 16 + 5, 9 * 16 + 4, 11 * 16 + 4, 14 * 16, 14 * 16][S::WIDTH - 4];
 
     /// An empty dict, which needs no memory.
     pub const fn new() -> Self {
@@ -115,18 +115,39 @@ impl<S: Slot> Dict<S> {
 
     /// Puts `new`, whose hash must be the same, in the place of the entry that `eq` accepts, and returns that.
     pub fn replace(&mut self, hash: u64, new: S, eq: impl FnMut(S) -> bool) -> Option<S> {
-        let (place, i, old) = self.body.locate(hash, eq)?;
-        self.at_mut(place).put(i, tag_of(hash), new);
+        let (at, old) = self.body.find_at(hash, eq)?;
+        self.replace_at(at, hash, new);
         Some(old)
     }
 
     /// Removes the first entry under `hash` that `eq` accepts.
     pub fn remove(&mut self, hash: u64, eq: impl FnMut(S) -> bool) -> Option<S> {
-        let (place, i, slot) = self.body.locate(hash, eq)?;
-        self.remove_at(place, i);
+        let (at, _) = self.body.find_at(hash, eq)?;
+        Some(self.remove_at(at))
+    }
+
+    /// Puts `new`, whose hash must be the same, at a position that `find_at` gave; the dict has not changed since.
+    #[inline]
+    pub fn replace_at(&mut self, at: At, hash: u64, new: S) {
+        self.at_mut_checked(at.0).put(at.1, tag_of(hash), new);
+    }
+
+    /// Removes the entry at a position that `find_at` gave; the dict has not changed since.
+    pub fn remove_at(&mut self, at: At) -> S {
+        let slot = self.at_mut_checked(at.0).slot(at.1);
+        self.empty(at.0, at.1);
         self.body.len -= 1;
         self.shrink();
-        Some(slot)
+        slot
+    }
+
+    /// Changes the entries of bucket `index` (below `bucket_count`) by `change`, which must keep their hashes.
+    pub fn update_bucket(&mut self, index: usize, mut change: impl FnMut(S) -> S) {
+        let place = self.body.place(index);
+        let line = self.at_mut(place);
+        for i in line.entries::<S>() {
+            line.put(i, line.tag::<S>(i), change(line.slot(i)));
+        }
     }
 
     /// Removes every entry and frees all memory at once; `drain` does it in slices.
@@ -172,6 +193,17 @@ impl<S: Slot> Dict<S> {
         }
     }
 
+    /// As `at_mut`, for places that come from outside.
+    #[inline]
+    fn at_mut_checked(&mut self, place: Place) -> &mut Line {
+        let exists = match place {
+            Place::Primary(i) => i < self.body.primary.len(),
+            Place::Overflow(i) => i < self.body.overflow.len(),
+        };
+        assert!(exists, "a position from before the dict changed");
+        self.at_mut(place)
+    }
+
     /// Adds an entry to the chain of `bucket`.
     #[inline]
     fn add(&mut self, bucket: u32, tag: u8, slot: S) {
@@ -181,58 +213,52 @@ impl<S: Slot> Dict<S> {
         }
     }
 
+    /// Adds an entry to the first overflow bucket of a chain, or to a new one before it: so a chain of any length takes
+    /// an entry in constant time, and no bucket after the first overflow bucket has a hole.
     #[inline(never)]
     fn add_to_overflow(&mut self, bucket: u32, tag: u8, slot: S) {
-        let mut tail = Place::Primary(bucket);
-        while let Some(next) = self.body.at(tail).link::<S>() {
-            tail = Place::Overflow(next);
+        let first = self.body.primary.line(bucket).link::<S>();
+        if let Some(first) = first
+            && let Some(i) = self.body.overflow.line(first).free::<S>()
+        {
+            return self.body.overflow.line_mut(first).put(i, tag, slot);
         }
-        if let Some(i) = self.body.at(tail).free::<S>() {
-            return self.at_mut(tail).put(i, tag, slot);
-        }
-        let next = self.body.overflow.len();
         let mut line = Line::overflow::<S>(bucket);
+        if let Some(first) = first {
+            line.set_link::<S>(first);
+        }
         line.put(0, tag, slot);
-        if let Some((tag, slot)) = self.at_mut(tail).set_link::<S>(next) {
+        let new = self.body.overflow.len();
+        if let Some((tag, slot)) = self.body.primary.line_mut(bucket).set_link::<S>(new) {
             line.put(1, tag, slot);
         }
         self.body.overflow.push(line);
     }
 
-    /// Empties a position and fills the hole from the chain's last bucket, so that only that one has holes.
-    fn remove_at(&mut self, place: Place, i: usize) {
-        let (mut before, mut tail) = (None, place);
-        while let Some(next) = self.body.at(tail).link::<S>() {
-            (before, tail) = (Some(tail), Place::Overflow(next));
-        }
-        if tail == place {
-            self.at_mut(place).clear::<S>(i);
-        } else {
-            let last = self.at_mut(tail);
-            let Some(j) = last.entries::<S>().next() else { unreachable!("an overflow bucket without entries") };
-            let (tag, slot) = (last.tag::<S>(j), last.slot::<S>(j));
-            last.clear::<S>(j);
+    /// Empties a position. If its chain has overflow, the first overflow bucket gives an entry to fill the hole.
+    fn empty(&mut self, place: Place, i: usize) {
+        let bucket = match place {
+            Place::Primary(bucket) => bucket,
+            Place::Overflow(index) => self.body.overflow.line(index).home::<S>(),
+        };
+        let Some(first) = self.body.primary.line(bucket).link::<S>() else {
+            return self.at_mut(place).clear::<S>(i);
+        };
+        let line = self.body.overflow.line_mut(first);
+        let Some(j) = line.entries::<S>().next() else { unreachable!("an overflow bucket without entries") };
+        let (tag, slot) = (line.tag::<S>(j), line.slot::<S>(j));
+        line.clear::<S>(j);
+        let (is_empty, next) = (line.entries::<S>().next().is_none(), line.link::<S>());
+        if (place, i) != (Place::Overflow(first), j) {
             self.at_mut(place).put(i, tag, slot);
         }
-        if let Place::Overflow(index) = tail
-            && self.body.at(tail).entries::<S>().next().is_none()
-        {
-            // A removal in the tail itself has not met the bucket before it.
-            let before = before.unwrap_or_else(|| self.before(index));
-            self.at_mut(before).clear_link::<S>();
-            self.free_overflow(index);
-        }
-    }
-
-    /// The bucket whose link is overflow bucket `index`.
-    fn before(&self, index: u32) -> Place {
-        let mut place = Place::Primary(self.body.overflow.line(index).home::<S>());
-        loop {
-            match self.body.at(place).link::<S>() {
-                Some(next) if next == index => return place,
-                Some(next) => place = Place::Overflow(next),
-                None => unreachable!("an overflow bucket outside its chain"),
+        if is_empty {
+            let head = self.body.primary.line_mut(bucket);
+            match next {
+                Some(next) => drop(head.set_link::<S>(next)),
+                None => head.clear_link::<S>(),
             }
+            self.free_overflow(first);
         }
     }
 
@@ -240,8 +266,13 @@ impl<S: Slot> Dict<S> {
     fn free_overflow(&mut self, index: u32) {
         let last = self.body.overflow.len() - 1;
         if index != last {
-            let before = self.before(last);
             let moved = *self.body.overflow.line(last);
+            let mut before = Place::Primary(moved.home::<S>());
+            while let Some(next) = self.body.at(before).link::<S>()
+                && next != last
+            {
+                before = Place::Overflow(next);
+            }
             self.at_mut(before).set_link::<S>(index);
             *self.body.overflow.line_mut(index) = moved;
         }

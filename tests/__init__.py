@@ -1,0 +1,1 @@
+"""Tests of Peryton; one behaviour, every door."""
