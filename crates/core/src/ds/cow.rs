@@ -4,6 +4,7 @@
 //! its way unique from the root down: whatever a view can reach below a node is shared as soon as the node has been
 //! copied, because the copy owns the children too. With no view alive that is one load and one comparison a node.
 
+use super::prefetch::prefetch;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -173,6 +174,12 @@ impl Buf {
         HEADER + self.len()
     }
 
+    /// Starts loading the bytes `from..to`, whether they exist or not; reads nothing itself.
+    #[inline]
+    pub fn prefetch(&self, from: usize, to: usize) {
+        prefetch_bytes(self.0.as_ptr().cast::<u8>().wrapping_add(HEADER + from), to - from);
+    }
+
     /// The bytes for writing, copied first if others own them too; `copied` grows by the bytes of a copy.
     #[inline(always)]
     pub fn make_mut(&mut self, copied: &mut u64) -> &mut [u8] {
@@ -216,6 +223,12 @@ impl Drop for Buf {
             unsafe { dealloc(self.0.as_ptr().cast(), layout) };
         }
     }
+}
+
+/// Starts loading the cache lines of the `len` bytes at `p`.
+#[inline]
+pub fn prefetch_bytes(p: *const u8, len: usize) {
+    (0..len).step_by(64).for_each(|at| prefetch(p.wrapping_add(at)));
 }
 
 /// The largest request that costs the allocator as much as one of `size` bytes. Allocators keep classes, four to a

@@ -45,6 +45,7 @@ impl<'a> Cursor<'a> {
         };
         loop {
             let at = choose(inner);
+            inner.prefetch_kid(at);
             path.push((inner, at));
             match inner.kids() {
                 Kids::Leaves(leaves) => return Cursor { path, leaf: &leaves[at], at: 0 },
@@ -86,7 +87,7 @@ impl<'a> Cursor<'a> {
             // One comparison with the end of the leaf tells for most leaves that all of it lies before the place.
             let end = self.leaf.search(to).max(self.at);
             let stop = end.min(self.at + left);
-            (self.at..stop).for_each(|i| visit(self.leaf.entry(i)));
+            self.leaf.entries(self.at..stop).for_each(&mut visit);
             left -= stop - self.at;
             self.at = stop;
             if stop == end && end < self.leaf.count() {
@@ -107,7 +108,7 @@ impl<'a> Cursor<'a> {
             }
             let end = self.leaf.search(to).min(self.at);
             let stop = end.max(self.at.saturating_sub(left));
-            (stop..self.at).rev().for_each(|i| visit(self.leaf.entry(i)));
+            self.leaf.entries(stop..self.at).rev().for_each(&mut visit);
             left -= self.at - stop;
             self.at = stop;
             if stop == end && end > 0 {

@@ -2,7 +2,7 @@
 
 use super::leaf::{Edges, LEAF_BYTES_MAX, LEAF_BYTES_MIN, Leaf, Piece, Tally, size_of_leaf};
 use super::probe::{Joined, Probe, common_prefix, value_bytes};
-use crate::ds::cow::Shared;
+use crate::ds::cow::{Shared, prefetch_bytes};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
@@ -114,6 +114,22 @@ impl Inner {
         &self.counts
     }
 
+    /// Starts loading what `find` looks at.
+    #[inline]
+    fn prefetch(&self) {
+        prefetch_bytes((&raw const self.heads).cast(), size_of_val(&self.heads));
+        prefetch_bytes((&raw const self.separators).cast(), 64);
+    }
+
+    /// Starts loading a child.
+    #[inline]
+    pub fn prefetch_kid(&self, at: usize) {
+        match &self.kids {
+            Kids::Leaves(leaves) => leaves[at].prefetch(),
+            Kids::Inners(inners) => inners[at].prefetch(),
+        }
+    }
+
     /// The child in which the probe's place is: as many separators lie before it.
     #[inline]
     pub fn find(&self, probe: &Joined) -> usize {
@@ -132,18 +148,14 @@ impl Inner {
         let head = head_of(rest);
         // Only as many bytes of the heads count as the probe has.
         let mask = u64::MAX.checked_shl(64 - 8 * rest.len().min(8) as u32).unwrap_or(0);
-        let (mut low, mut high) = (0, self.heads.len());
-        while low < high {
-            let middle = (low + high) / 2;
-            let masked = self.heads[middle] & mask;
-            let passes = if masked == head { self.passes(middle, rest, probe.after) } else { masked < head };
-            if passes {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        // One head of each cache line, loaded side by side, tells the line; see `Leaf::search`.
+        let below = |i: usize| usize::from(self.heads[i] & mask < head);
+        let low = 8 * (8..self.heads.len()).step_by(8).map(below).sum::<usize>();
+        let low = low + (low..self.heads.len().min(low + 8)).map(below).sum::<usize>();
+        let ties = self.heads[low..].iter().take_while(|h| **h & mask == head).count();
+        low + (low..low + ties)
+            .collect::<SmallVec<[usize; FAN]>>()
+            .partition_point(|i| self.passes(*i, rest, probe.after))
     }
 
     /// Does separator `i` lie before a probe that goes on with `rest` after the common bytes?
@@ -169,6 +181,7 @@ impl Inner {
     /// Inserts an entry below this node.
     pub fn insert(&mut self, change: &mut Change<'_>, edges: Edges) -> Inserted<Shared<Inner>> {
         let at = self.find(&change.joined);
+        self.prefetch_kid(at);
         let below = Edges { leftmost: edges.leftmost && at == 0, rightmost: edges.rightmost && at + 1 == self.len() };
         match &mut self.kids {
             Kids::Leaves(leaves) => match insert_in_leaf(&mut leaves[at], change, below) {
@@ -232,6 +245,7 @@ impl Inner {
     /// Removes an entry below this node; says whether there was one.
     pub fn remove(&mut self, change: &mut Change<'_>) -> Option<u64> {
         let at = self.find(&change.joined);
+        self.prefetch_kid(at);
         let removed = match &mut self.kids {
             Kids::Leaves(leaves) => remove_from_leaf(&mut leaves[at], change)?,
             Kids::Inners(inners) => inners[at].make_mut(&mut change.tally.copied).remove(change)?,

@@ -12,7 +12,7 @@ use super::probe::{Probe, Side};
 use crate::ds::cow::Buf;
 
 /// Most bytes of a leaf, unless a single entry needs more.
-pub(super) const LEAF_BYTES_MAX: usize = 2024;
+pub(super) const LEAF_BYTES_MAX: usize = 1000;
 /// A leaf with fewer bytes looks for a neighbour to join.
 pub(super) const LEAF_BYTES_MIN: usize = LEAF_BYTES_MAX / 4;
 
@@ -197,6 +197,13 @@ impl Leaf {
         self.0.memory()
     }
 
+    /// Starts loading the leaf. All of it: a search waits for one line after another otherwise, and a change moves
+    /// half of the bytes anyway.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.0.prefetch(0, LEAF_BYTES_MAX);
+    }
+
     /// Another owner, for the copy of a node above.
     pub fn share(&self) -> Leaf {
         Leaf(self.0.clone())
@@ -230,7 +237,18 @@ impl Leaf {
     /// The entry at a place below `count`.
     #[inline]
     pub fn entry(&self, at: usize) -> Entry<'_> {
+        self.entry_of(self.shape(), at)
+    }
+
+    /// The entries of a range, with the header read once.
+    #[inline]
+    pub fn entries(&self, range: std::ops::Range<usize>) -> impl DoubleEndedIterator<Item = Entry<'_>> {
         let shape = self.shape();
+        range.map(move |at| self.entry_of(shape, at))
+    }
+
+    #[inline(always)]
+    fn entry_of(&self, shape: Shape, at: usize) -> Entry<'_> {
         debug_assert!(at < shape.count);
         let (start, end) = self.span(shape, at);
         let value_at = end - shape.value_len;
@@ -315,15 +333,17 @@ impl Leaf {
         let passes = |i: usize| {
             let at = i * stride;
             let word = entries[at..at + 8].try_into().expect("eight bytes");
-            u64::from_be_bytes(word) >> shift < limit
+            usize::from(u64::from_be_bytes(word) >> shift < limit)
         };
-        let (mut low, mut len) = (0, shape.count);
-        while len > 1 {
-            let half = len / 2;
-            low += if passes(low + half - 1) { half } else { 0 };
-            len -= half;
+        // Not by halves: each step would wait for the cache line of the step before. Samples far apart can be loaded
+        // at the same time; those that pass tell the block, samples in it the line, and the line the place.
+        let (mut low, mut high) = (0, shape.count);
+        for apart in [256 / stride, 64 / stride] {
+            let blocks: usize = (low + apart..high).step_by(apart).map(passes).sum();
+            low += blocks * apart;
+            high = high.min(low + apart);
         }
-        low + usize::from(len == 1 && passes(low))
+        low + (low..high).map(passes).sum::<usize>()
     }
 
     /// Inserts an entry at the place that `search` found for it, if that needs no new shape and no split.

@@ -1,6 +1,6 @@
 //! The ordered map from byte keys to small numbers: ordered indexes, and lists of row ids of one key.
 //!
-//! A B+tree whose leaves (2 kB) keep the common start of their keys once and values in the bytes they need (`leaf`), and
+//! A B+tree whose leaves (1 kB) keep the common start of their keys once and values in the bytes they need (`leaf`), and
 //! whose inner nodes know how many entries each child has (`inner`): rank and offset cost a descent. Nodes are shared
 //! with views by reference count and copied when written while shared (`cow`), so a view is taken at once.
 //!
@@ -172,6 +172,7 @@ impl BTree {
         };
         loop {
             let at = inner.find(&joined);
+            inner.prefetch_kid(at);
             rank += inner.counts()[..at].iter().sum::<u64>();
             match inner.kids() {
                 Kids::Leaves(leaves) => return rank + leaves[at].search(probe) as u64,
