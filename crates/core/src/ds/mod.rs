@@ -2,6 +2,7 @@
 
 pub mod btree;
 pub mod cow;
+pub mod cow_vec;
 pub mod dict;
 pub mod extended;
 pub mod glob;
