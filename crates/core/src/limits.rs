@@ -42,6 +42,8 @@ pub const SQL_COMPOUND_MAX: usize = 500;
 pub const SQL_CACHED_BYTES_MAX: usize = 16 * 1024;
 /// Largest result of one statement, bytes.
 pub const SQL_RESULT_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Keys that the SQL table `keys` reads at once.
+pub const SQL_KEYS_BATCH: usize = 256;
 /// Cached statements per store.
 pub const STATEMENTS_CACHED: usize = 512;
 /// Deepest nesting of SQL statements, scripts and triggers in each other.

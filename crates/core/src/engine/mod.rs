@@ -42,8 +42,10 @@
 
 mod change;
 mod cursor;
+mod plain;
 
 pub use change::{Changes, Collected, RowOp, Untold};
+pub use plain::Plain;
 pub use cursor::{Access, Cursor, Edge, Gate};
 
 use crate::error::{Error, Result};

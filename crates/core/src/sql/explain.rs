@@ -30,7 +30,7 @@ fn in_our_words(detail: &str) -> String {
     if let Some((scan, words)) = detail.split_once(" VIRTUAL TABLE INDEX ")
         && let Some((_, words)) = words.split_once(':')
     {
-        let alias = scan.strip_prefix("SCAN ").unwrap_or(scan);
+        let alias = scan.strip_prefix("SCAN ").or(scan.strip_prefix("SEARCH ")).unwrap_or(scan);
         let alias = alias.split_once(" LEFT-JOIN").map_or(alias, |(name, _)| name);
         let (words, join) = words.split_once(" LEFT-JOIN").map_or((words, ""), |(w, _)| (w, ", for a left join"));
         let named = words.split([' ', ':', ',']).any(|word| word == alias);

@@ -16,5 +16,8 @@ pub mod token;
 pub mod vtab;
 pub mod write;
 
+#[cfg(test)]
+mod tests;
+
 pub use executor::{Sql, execute};
 pub use run::{Host, Shape};

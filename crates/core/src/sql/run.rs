@@ -36,6 +36,11 @@ pub trait Host {
         None
     }
 
+    /// An error when there is no memory for another row.
+    fn check_memory(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// The instant that the statement sees, microseconds since 1970.
     fn now_us(&self) -> i64;
 
@@ -47,9 +52,9 @@ pub trait Host {
         false
     }
 
-    /// Gives the value at a key, for the table-valued functions; false when there is no key. An error when the key
-    /// holds another type.
-    fn read_key(&mut self, key: &[u8], shape: Shape, each: &mut dyn FnMut(&[Datum])) -> Result<bool>;
+    /// Gives the rows of the value at a key, for the table-valued functions; none when there is no key. An error when
+    /// the key holds another type.
+    fn read_key(&mut self, key: &[u8], shape: Shape, each: &mut dyn FnMut(&[Datum])) -> Result<()>;
 
     /// Gives a batch of keys from a cursor of SCAN on (0 begins) and the next cursor (0 ends): key, type, TTL in
     /// milliseconds or NULL, bytes, encoding.

@@ -49,6 +49,7 @@ pub fn insert(
     on_conflict: OnConflict,
     evaluate: Evaluate<'_>,
 ) -> Outcome<Option<RowId>> {
+    run.host.check_memory()?;
     let made = fill_gaps(run, info, given, evaluate)?;
     let mut fitted: SmallVec<[Fitted<'_>; 16]> = SmallVec::new();
     for (i, column) in info.def.columns.iter().enumerate() {

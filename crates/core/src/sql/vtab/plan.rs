@@ -60,6 +60,22 @@ pub struct Term {
     pub parameter: bool,
 }
 
+/// A table with fewer rows is planned as if it had so many: it is likely to grow, and its plans stay in the cache.
+const ROWS_LEAST: u64 = 1000;
+/// Rows that a value of an index's first column is taken to have then.
+const EQUAL_ROWS: f64 = 10.0;
+
+impl Question<'_> {
+    fn is_small(&self) -> bool {
+        self.statistics.rows < ROWS_LEAST
+    }
+
+    /// The rows to plan for.
+    fn rows(&self) -> f64 {
+        self.statistics.rows.max(ROWS_LEAST) as f64
+    }
+}
+
 /// What SQLite asks.
 pub struct Question<'a> {
     /// The table.
@@ -163,7 +179,7 @@ const INDEX_ROW: f64 = 1.5;
 
 /// The best access path.
 pub fn choose(question: &Question<'_>) -> Choice {
-    let rows = question.statistics.rows as f64;
+    let rows = question.rows();
     let all = Choice {
         plan: Plan::All,
         arguments: SmallVec::new(),
@@ -176,7 +192,7 @@ pub fn choose(question: &Question<'_>) -> Choice {
     candidates.extend(by_row_id(question));
     for (index, statistics) in question.def.indexes.iter().zip(&question.statistics.indexes) {
         if index.filter.is_none() {
-            let mut planner = IndexPlanner::new(question, index, statistics.entries as f64, &statistics.distinct);
+            let mut planner = IndexPlanner::new(question, index, &statistics.distinct);
             candidates.extend(planner.plan());
         }
     }
@@ -207,7 +223,7 @@ fn by_row_id(question: &Question<'_>) -> Option<Choice> {
 
 /// An equality on a column without an index.
 fn by_scan_or_hash(question: &Question<'_>) -> Option<Choice> {
-    let rows = question.statistics.rows as f64;
+    let rows = question.rows();
     let fits = |t: &&Term| t.op == Op::Equal && !t.list && t.literal.is_none() && collates(question.def, t);
     let term = question.terms.iter().find(fits)?;
     let Field::Position(position) = term.field else { return None };
@@ -253,7 +269,8 @@ struct IndexPlanner<'a> {
 }
 
 impl<'a> IndexPlanner<'a> {
-    fn new(question: &'a Question<'a>, index: &'a IndexDef, entries: f64, distinct: &'a [u64]) -> Self {
+    fn new(question: &'a Question<'a>, index: &'a IndexDef, distinct: &'a [u64]) -> Self {
+        let entries = question.rows();
         let (arguments, equal) = (SmallVec::new(), SmallVec::new());
         let prefix = Some(KeyBuf::new());
         IndexPlanner { question, index, entries, distinct, arguments, equal, lists: 0, exact: true, prefix }
@@ -342,6 +359,9 @@ impl<'a> IndexPlanner<'a> {
 
     /// Distinct values of the first `columns` columns.
     fn distinct_of(&self, columns: usize) -> f64 {
+        if self.question.is_small() {
+            return self.entries / (EQUAL_ROWS / columns as f64).max(1.0);
+        }
         let known = self.distinct.get(columns - 1).or(self.distinct.last()).copied().unwrap_or(1);
         known.max(1) as f64
     }
@@ -391,7 +411,7 @@ impl<'a> IndexPlanner<'a> {
     /// How many entries lie in the range, when all its values are literals.
     fn count(&self, low: Option<&Term>, high: Option<&Term>) -> Option<f64> {
         let column = self.equal.len();
-        let prefix = self.prefix.as_ref()?;
+        let prefix = self.prefix.as_ref().filter(|_| !self.question.is_small())?;
         let edge = |term: Option<&Term>| match term {
             None => Some(None),
             Some(term) => {

@@ -1,0 +1,1 @@
+//! Plain SQLite beside our tables: the same statements on the same random data give the same rows.
