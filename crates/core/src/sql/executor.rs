@@ -11,7 +11,8 @@ use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::reply::{Blob, Reply};
 use crate::table::catalog::TableId;
-use crate::table::datum::DatumRef;
+use crate::table::batch::Batch;
+use crate::table::datum::{Datum, DatumRef};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -26,6 +27,10 @@ pub struct Sql {
     version: u64,
     /// Statements that are running, inside each other.
     running: usize,
+    /// Statements of simple shapes are answered without SQLite. Tests compare both ways.
+    pub fast_path: bool,
+    /// Buffer of the fast path.
+    pub(super) keys: Batch,
 }
 
 /// A statement compiled by SQLite.
@@ -35,6 +40,17 @@ pub struct Statement {
     names: Vec<Blob>,
     parameters: usize,
     readonly: bool,
+}
+
+/// Evaluates expressions on the connection of a [`Sql`], which must be alive.
+#[derive(Clone, Copy)]
+pub struct Evaluator(*mut libsqlite3_sys::sqlite3);
+
+impl Evaluator {
+    /// The value of an expression without columns.
+    pub fn evaluate(&self, expression: &str) -> Result<Datum> {
+        super::sqlite::connection::evaluate(self.0, expression)
+    }
 }
 
 /// SQLite's steps between two looks at the clock: some 50 us.
@@ -49,6 +65,8 @@ impl Default for Sql {
             tables: HashMap::new(),
             version: u64::MAX,
             running: 0,
+            fast_path: true,
+            keys: Batch::new(),
         }
     }
 }
@@ -58,7 +76,7 @@ impl Default for Sql {
 pub fn execute(host: &mut dyn Host, text: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
     synchronize(host)?;
     match host.sql().cache.check_out(text) {
-        Some(Compiled::Fast(plan)) => fast::run(host, &plan, params),
+        Some(Compiled::Fast(plan)) => run_fast(host, text, &plan, params),
         Some(Compiled::Statement(statement)) => run_statement(host, text, statement, params),
         None => compile_and_run(host, text, params),
     }
@@ -112,9 +130,13 @@ impl Sql {
     }
 
     /// The value of an expression without columns.
-    pub fn evaluate(&self, expression: &str) -> Result<crate::table::datum::Datum> {
-        let connection = self.connection.as_ref().ok_or_else(|| sql("no connection"))?;
-        super::sqlite::connection::evaluate(connection.handle(), expression)
+    pub fn evaluate(&self, expression: &str) -> Result<Datum> {
+        self.evaluator().evaluate(expression)
+    }
+
+    /// What evaluates expressions, apart from the rest.
+    pub fn evaluator(&self) -> Evaluator {
+        Evaluator(self.connection.as_ref().map_or(std::ptr::null_mut(), Connection::handle))
     }
 
     /// Statements running now.
@@ -149,25 +171,55 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
             schema::execute(host, &ddl::parse(text)?)
         }
         Class::Explain(at, traits) => {
-            let explained = tokens.iter().position(|t| t.start == at).unwrap_or(0);
-            if let Some(plan) = fast::compile(host, &tokens[explained..])? {
-                return Ok(fast::explain(&plan));
-            }
             explain::execute(host, &text[at..], traits)
         }
         Class::Query(traits) => {
-            if let Some(plan) = fast::compile(host, &tokens)? {
+            let plan = if host.sql().fast_path { fast::compile(host, &tokens)? } else { None };
+            if let Some(plan) = plan {
                 let plan = Arc::new(plan);
                 // A text of literals alone rarely comes twice; keeping it would push others out.
                 if traits.parameters {
                     host.sql().cache.keep_fast(bytes, plan.clone());
                 }
-                return fast::run(host, &plan, params);
+                return run_fast(host, bytes, &plan, params);
             }
             let statement = prepare(host, text, traits)?;
             run_statement(host, bytes, statement, params)
         }
     }
+}
+
+/// Runs a plan that needs no SQLite; if it turns out to need it, SQLite runs the statement.
+#[inline]
+fn run_fast(host: &mut dyn Host, text: &[u8], plan: &fast::Plan, params: &[DatumRef<'_>]) -> Result<Reply> {
+    if plan.parameters() != params.len() {
+        return Err(wrong_count(plan.parameters(), params.len()));
+    }
+    loop {
+        match fast::run(host, plan, params) {
+            Ok(Some(reply)) => return Ok(reply),
+            Ok(None) => return run_slow(host, text, params),
+            Err(Failure::Error(error)) => return Err(error),
+            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
+        }
+    }
+}
+
+#[cold]
+fn wrong_count(wants: usize, given: usize) -> Error {
+    sql(format!("the statement has {wants} parameters, {given} given"))
+}
+
+/// Runs a statement with SQLite although there is a plan that needs none.
+#[cold]
+pub fn run_slow(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
+    let text = String::from_utf8_lossy(bytes);
+    let (Class::Query(traits), _) = statement::classify(&text)? else { return Err(sql("not a query")) };
+    let mut statement = prepare(host, &text, traits)?;
+    if statement.parameters != params.len() {
+        return Err(wrong_count(statement.parameters, params.len()));
+    }
+    run_until_ready(host, &mut statement, params)
 }
 
 /// Compiles a statement with SQLite.
@@ -199,9 +251,9 @@ fn run_statement(
     params: &[DatumRef<'_>],
 ) -> Result<Reply> {
     if statement.parameters != params.len() {
-        let (wants, given) = (statement.parameters, params.len());
+        let wants = statement.parameters;
         host.sql().cache.check_in(text, statement);
-        return Err(sql(format!("the statement has {wants} parameters, {given} given")));
+        return Err(wrong_count(wants, params.len()));
     }
     let version = host.sql().version;
     let reply = run_until_ready(host, &mut statement, params);

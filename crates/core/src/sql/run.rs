@@ -118,6 +118,12 @@ pub struct Traits {
     pub default_values: bool,
 }
 
+impl Traits {
+    /// Of a statement of which nothing need be known.
+    pub const NONE: Traits =
+        Traits { parameters: false, casts: false, explains: false, inserted: None, default_values: false };
+}
+
 /// One run of a statement.
 pub struct Run<'a> {
     /// Whom to ask.

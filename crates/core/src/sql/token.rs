@@ -260,7 +260,7 @@ pub fn show_name(name: &str) -> Cow<'_, str> {
 }
 
 /// Is this a word that SQLite does not take for a name?
-fn is_keyword(word: &str) -> bool {
+pub fn is_keyword(word: &str) -> bool {
     let length = i32::try_from(word.len()).unwrap_or(i32::MAX);
     // SAFETY: the pointer and the length describe `word`; SQLite only compares its bytes with its list of keywords.
     unsafe { libsqlite3_sys::sqlite3_keyword_check(word.as_ptr().cast(), length) != 0 }

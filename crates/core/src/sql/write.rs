@@ -49,6 +49,24 @@ pub fn insert(
     on_conflict: OnConflict,
     evaluate: Evaluate<'_>,
 ) -> Outcome<Option<RowId>> {
+    let mut rows = std::mem::take(&mut run.rows);
+    rows.clear();
+    let result = encode(run, info, given, on_conflict, evaluate, &mut rows).and_then(|encoded| {
+        if encoded { insert_row(run, info, &rows, on_conflict) } else { Ok(None) }
+    });
+    run.rows = rows;
+    result
+}
+
+/// Makes a row of the values given and appends it to `rows`; false: it is to be left out.
+pub fn encode(
+    run: &mut Run<'_>,
+    info: &TableInfo,
+    given: &[Given<'_>],
+    on_conflict: OnConflict,
+    evaluate: Evaluate<'_>,
+    rows: &mut Batch,
+) -> Outcome<bool> {
     run.host.check_memory()?;
     let made = fill_gaps(run, info, given, evaluate)?;
     let mut fitted: SmallVec<[Fitted<'_>; 16]> = SmallVec::new();
@@ -60,22 +78,47 @@ pub fn insert(
         };
         let value = match (column.not_null && value.is_null(), on_conflict) {
             (false, _) => value,
-            (true, OnConflict::Ignore) => return Ok(None),
+            (true, OnConflict::Ignore) => return Ok(false),
             (true, OnConflict::Replace) if !info.defaults[i].literal().is_null() => info.defaults[i].literal(),
             (true, _) => return Err(types::not_null_failed(&info.def.name, &column.name).into()),
         };
         fitted.push(types::coerce(value, column.ctype, &info.def.name, &column.name)?);
     }
-    let mut rows = std::mem::take(&mut run.rows);
-    rows.clear();
     let mut values: Values<'_> = SmallVec::from_elem(DatumRef::Null, info.layout.positions());
     for (column, value) in info.def.columns.iter().zip(&fitted) {
         values[usize::from(column.position)] = value.as_ref();
     }
-    let encoded = rows.write(|out| info.layout.encode(&values, out));
-    let result = encoded.map_err(Failure::from).and_then(|()| insert_row(run, info, &rows, on_conflict));
-    run.rows = rows;
-    result
+    rows.write(|out| info.layout.encode(&values, out))?;
+    Ok(true)
+}
+
+/// Inserts encoded rows, in one call of the engine unless conflicts are to be resolved.
+pub fn insert_encoded(run: &mut Run<'_>, info: &TableInfo, rows: &Batch, on_conflict: OnConflict) -> Outcome<()> {
+    if rows.len() == 1 || on_conflict == OnConflict::Abort {
+        return insert_all(run, info, rows, on_conflict);
+    }
+    let mut one = Batch::new();
+    for row in rows.iter() {
+        one.clear();
+        one.push(row);
+        insert_row(run, info, &one, on_conflict)?;
+    }
+    Ok(())
+}
+
+fn insert_all(run: &mut Run<'_>, info: &TableInfo, rows: &Batch, on_conflict: OnConflict) -> Outcome<()> {
+    if rows.len() == 1 {
+        return insert_row(run, info, rows, on_conflict).map(|_| ());
+    }
+    let (tables, changes) = run.host.write()?;
+    let mut ids = Vec::with_capacity(rows.len());
+    match tables.insert(info.def.id, rows, &mut ids, changes) {
+        Ok(()) => run.changed += rows.len() as u64,
+        Err(error) => {
+            resolve(run, info, error, rows, on_conflict)?;
+        }
+    }
+    Ok(())
 }
 
 /// The values that the statement does not give and that are not in the definition: numbers of the sequence and defaults

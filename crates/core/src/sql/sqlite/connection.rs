@@ -46,18 +46,33 @@ impl Connection {
         unsafe { ffi::sqlite3_open_v2(c":memory:".as_ptr(), &mut db, flags, world::NAME.as_ptr()) };
         let Some(db) = NonNull::new(db) else { return Err(Error::new(Code::Oom, "no memory for SQLite")) };
         let connection = Connection { db };
-        // SAFETY: the handle is open; the authorizer is a function without state. Views and foreign keys of SQLite's
-        // own schema, triggers and writable schemas are not for users of this connection.
+        connection.set_up();
+        // SAFETY: the authorizer is a function without state.
+        unsafe { ffi::sqlite3_set_authorizer(db.as_ptr(), Some(authorize), std::ptr::null_mut()) };
+        Ok(connection)
+    }
+
+    /// A connection with tables of SQLite's own: the oracle of tests.
+    #[cfg(test)]
+    pub fn open_plain() -> Connection {
+        let connection = Connection::open().expect("a connection");
+        // SAFETY: without an authorizer everything is allowed.
+        unsafe { ffi::sqlite3_set_authorizer(connection.handle(), None, std::ptr::null_mut()) };
+        connection
+    }
+
+    fn set_up(&self) {
+        let db = self.handle();
+        // SAFETY: the handle is open; the third and fourth argument of the DEFENSIVE switch are an int and a pointer to
+        // one, which may be null; the collation is a function without state.
         unsafe {
             for (limit, value) in LIMITS {
-                ffi::sqlite3_limit(db.as_ptr(), limit, value as c_int);
+                ffi::sqlite3_limit(db, limit, value as c_int);
             }
-            ffi::sqlite3_db_config(db.as_ptr(), ffi::SQLITE_DBCONFIG_DEFENSIVE, 1 as c_int, std::ptr::null_mut::<c_int>());
-            ffi::sqlite3_set_authorizer(db.as_ptr(), Some(authorize), std::ptr::null_mut());
+            ffi::sqlite3_db_config(db, ffi::SQLITE_DBCONFIG_DEFENSIVE, 1 as c_int, std::ptr::null_mut::<c_int>());
             let (name, none) = (c"DECIMAL".as_ptr(), std::ptr::null_mut());
-            ffi::sqlite3_create_collation_v2(db.as_ptr(), name, ffi::SQLITE_UTF8, none, Some(compare_decimals), None);
+            ffi::sqlite3_create_collation_v2(db, name, ffi::SQLITE_UTF8, none, Some(compare_decimals), None);
         }
-        Ok(connection)
     }
 
     /// The same connection, for as long as the lender lives; it is not closed when this goes.

@@ -241,7 +241,7 @@ fn by_scan_or_hash(question: &Question<'_>) -> Option<Choice> {
 }
 
 fn slot(term: &Term, argument: Option<u8>) -> Slot {
-    Slot { argument, list: term.list, null_equals: term.op != Op::Equal, sure: term.sure }
+    Slot { argument, list: term.list, null_equals: matches!(term.op, Op::Is | Op::IsNull), sure: term.sure }
 }
 
 /// Does the condition compare as the column's own values do?
