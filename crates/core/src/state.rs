@@ -84,6 +84,8 @@ pub struct State {
     pub wants: Wants,
     /// Expired keys are removed though nobody touches them (DEBUG SET-ACTIVE-EXPIRE).
     pub active_expire: bool,
+    /// SHUTDOWN was called: the doors close, and who opened them ends the process.
+    pub shutdown_wanted: bool,
     /// Effects kept for tests, when `wants` asks for them and nobody logs.
     pub recorded: Option<Vec<Effect>>,
     next_session: SessionId,
@@ -115,6 +117,7 @@ impl State {
             run_id,
             wants: Wants::empty(),
             active_expire: true,
+            shutdown_wanted: false,
             recorded: None,
             next_session: 1,
             wall_us: now_us,
