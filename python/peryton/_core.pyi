@@ -1,11 +1,11 @@
 """The compiled core of Peryton; `peryton` is its public face."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, TypedDict, final
 
 from peryton._resp import Argument
 
-__all__ = ["Server", "Session", "Store", "__version__", "close_all"]
+__all__ = ["Responder", "Server", "Session", "Store", "__version__", "close_all", "load"]
 
 __version__: str
 
@@ -101,3 +101,52 @@ class Server:
 
 def close_all() -> None:
     """Closes every open store of this process; runs at the interpreter's exit."""
+
+class _Report(TypedDict):
+    requests: int
+    errors: int
+    nils: int
+    first_error: str | None
+    seconds: float
+    client_cpu_s: tuple[float, float]
+    server_cpu_s: tuple[float, float]
+    others_cpu_s: float
+    stolen_cpu_s: float
+    batches: int
+    batch_mean_ns: float
+    batch_percentiles_ns: list[tuple[float, int]]
+    slowest: list[tuple[int, int]]
+
+def load(
+    host: str,
+    port: int,
+    commands: Sequence[tuple[int, Sequence[bytes | str]]],
+    fields: Sequence[str] = ...,
+    *,
+    connections: int = 50,
+    pipeline: int = 1,
+    requests: int | None = None,
+    seconds: float = 1.0,
+    warmup: float = 0.0,
+    setup: Sequence[Sequence[bytes | str]] = ...,
+    pids: Sequence[int] = ...,
+    seed: int = 1,
+    patience: float = 30.0,
+) -> _Report:
+    """Sends commands to a server and measures; runs without the GIL, and Ctrl-C ends it."""
+
+@final
+class Responder:
+    """A server that answers every request with the same bytes, on a thread of its own."""
+
+    def __new__(cls, host: str = "127.0.0.1", port: int = 0, *, reply: bytes | str) -> Responder: ...
+    def stop(self) -> None:
+        """Closes its connections and stops; once is enough."""
+
+    @property
+    def port(self) -> int:
+        """Its TCP port."""
+
+    @property
+    def requests(self) -> int:
+        """Requests answered so far."""

@@ -97,6 +97,16 @@ def demo(rows: int | None, keep: bool) -> None:
     story.run(rows=rows, keep=keep)
 
 
+# The bench parses its own options, so that only those who measure import it.
+@peryton.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def bench(args: tuple[str, ...]) -> None:
+    """Measure Peryton beside Redis and Valkey."""
+    from peryton.bench.cli import bench as command
+
+    command.main(args, prog_name="peryton bench")
+
+
 def main() -> None:
     """Entry point: runs the command line; Peryton's own errors become one line and exit code 1."""
     try:

@@ -181,7 +181,7 @@ with r.pipeline() as pipe:
         with client, client.pipeline() as pipe:
             pipe.hincrby("session:42", "views", 1)
             pipe.zrevrank("ontime", "UA")
-            pipe.execute_command("SQL", "SELECT name FROM airlines WHERE carrier = ?", "UA")
+            pipe.execute_command("SQL", "SELECT name FROM airlines WHERE carrier = ?", "UA")  # type: ignore[no-untyped-call]
             return pipe.execute()
 
     stage.step(

@@ -2,10 +2,9 @@
 
 use super::executor::Statement;
 use super::fast;
+use crate::ds::hash;
 use crate::limits;
-use hashbrown::{DefaultHashBuilder, HashTable};
 use smallvec::SmallVec;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// What a text was compiled to.
@@ -23,18 +22,30 @@ enum Kept {
 
 struct Slot {
     text: Box<[u8]>,
+    hash: u64,
     kept: Kept,
     /// Used since the hand last came by.
     used: bool,
+    /// The next slot of the same bucket.
+    next: u32,
 }
 
 /// The cache. When it is full, a hand goes round and throws out what was not used since its last round.
-#[derive(Default)]
 pub struct Cache {
-    table: HashTable<u32>,
     slots: Vec<Slot>,
+    /// The first slot of each bucket.
+    buckets: Box<[u32]>,
     hand: usize,
-    hasher: DefaultHashBuilder,
+}
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+const BUCKETS: usize = (2 * limits::STATEMENTS_CACHED).next_power_of_two();
+
+impl Default for Cache {
+    fn default() -> Self {
+        Cache { slots: Vec::new(), buckets: vec![NONE; BUCKETS].into(), hand: 0 }
+    }
 }
 
 /// Idle statements kept for one text: one, and one for a nested use.
@@ -43,7 +54,7 @@ const IDLE_MAX: usize = 2;
 impl Cache {
     /// Forgets everything: the catalog changed.
     pub fn clear(&mut self) {
-        self.table.clear();
+        self.buckets.fill(NONE);
         self.slots.clear();
         self.hand = 0;
     }
@@ -60,8 +71,15 @@ impl Cache {
 
     #[inline]
     fn find(&self, text: &[u8]) -> Option<usize> {
-        let hash = self.hasher.hash_one(text);
-        self.table.find(hash, |&slot| *self.slots[slot as usize].text == *text).map(|&slot| slot as usize)
+        let hash = hash::bytes(text);
+        let mut at = self.buckets[hash as usize % BUCKETS];
+        while let Some(slot) = self.slots.get(at as usize) {
+            if slot.hash == hash && *slot.text == *text {
+                return Some(at as usize);
+            }
+            at = slot.next;
+        }
+        None
     }
 
     /// What the text was compiled to; a statement is no longer in the cache then.
@@ -102,33 +120,43 @@ impl Cache {
         if text.len() > limits::SQL_CACHED_BYTES_MAX {
             return;
         }
-        let slot = Slot { text: text.into(), kept, used: false };
-        let number = if self.slots.len() < limits::STATEMENTS_CACHED {
-            self.slots.push(slot);
-            self.slots.len() - 1
-        } else {
-            let number = self.victim();
-            self.slots[number] = slot;
-            number
-        };
-        let (slots, hasher) = (&self.slots, &self.hasher);
-        let hash = hasher.hash_one(text);
-        self.table.insert_unique(hash, number as u32, |&slot| hasher.hash_one(&*slots[slot as usize].text));
+        let full = self.slots.len() >= limits::STATEMENTS_CACHED;
+        let number = if full { self.victim() } else { self.slots.len() };
+        let hash = hash::bytes(text);
+        let bucket = &mut self.buckets[hash as usize % BUCKETS];
+        let slot = Slot { text: text.into(), hash, kept, used: false, next: *bucket };
+        *bucket = number as u32;
+        match self.slots.get_mut(number) {
+            Some(old) => *old = slot,
+            None => self.slots.push(slot),
+        }
     }
 
-    /// Takes the next slot that was not used out of the table.
+    /// Takes the next slot that was not used out of its bucket.
     fn victim(&mut self) -> usize {
         loop {
             let number = self.hand;
             self.hand = (self.hand + 1) % self.slots.len();
-            if std::mem::take(&mut self.slots[number].used) {
-                continue;
+            if !std::mem::take(&mut self.slots[number].used) {
+                self.unlink(number);
+                return number;
             }
-            let hash = self.hasher.hash_one(&*self.slots[number].text);
-            if let Ok(entry) = self.table.find_entry(hash, |&slot| slot as usize == number) {
-                entry.remove();
+        }
+    }
+
+    fn unlink(&mut self, number: usize) {
+        let (next, bucket) = (self.slots[number].next, self.slots[number].hash as usize % BUCKETS);
+        let mut at = self.buckets[bucket];
+        if at == number as u32 {
+            self.buckets[bucket] = next;
+            return;
+        }
+        while let Some(slot) = self.slots.get_mut(at as usize) {
+            if slot.next == number as u32 {
+                slot.next = next;
+                return;
             }
-            return number;
+            at = slot.next;
         }
     }
 }

@@ -139,6 +139,11 @@ impl Sql {
         Evaluator(self.connection.as_ref().map_or(std::ptr::null_mut(), Connection::handle))
     }
 
+    /// Texts whose compiled form is kept.
+    pub fn cached(&self) -> usize {
+        self.cache.len()
+    }
+
     /// Statements running now.
     pub fn running(&self) -> usize {
         self.running

@@ -166,7 +166,7 @@ impl Set {
         if let Encoding::Integers(_) = &self.0 {
             let mut table = Table::with_capacity(self.len() + 1);
             for member in self.iter() {
-                table.insert_new(table::hash(&member), ThinBytes::from_slice(&member));
+                table.insert_new(table::hash_of(&member), ThinBytes::from_slice(&member));
             }
             let integers = std::mem::replace(self, Set(Encoding::Table(table)));
             edit.undo(|| SetOp::Replace(Box::new(integers)));
@@ -208,10 +208,10 @@ impl Set {
     }
 
     /// The members: ascending while they are few integers, in no order otherwise.
-    pub fn iter(&self) -> impl Iterator<Item = Member<'_>> + Clone {
+    pub fn iter(&self) -> impl Iterator<Item = Member<'_>> {
         let (integers, table) = match &self.0 {
             Encoding::Integers(integers) => (Some(integers.iter().map(Member::of)), None),
-            Encoding::Table(table) => (None, Some(table.iter().map(|member| Member::Bytes(member)))),
+            Encoding::Table(table) => (None, Some(table.iter().map(Member::Bytes))),
         };
         integers.into_iter().flatten().chain(table.into_iter().flatten())
     }
@@ -233,7 +233,7 @@ impl Set {
         match &self.0 {
             Encoding::Integers(integers) if integers.is_empty() => None,
             Encoding::Integers(integers) => integers.get(random.below(integers.len() as u64) as usize).map(Member::of),
-            Encoding::Table(table) => table.random(random).map(|member| Member::Bytes(member)),
+            Encoding::Table(table) => table.random(random).map(Member::Bytes),
         }
     }
 

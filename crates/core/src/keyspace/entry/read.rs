@@ -1,8 +1,8 @@
 //! Reading an entry.
 
-use super::{Entry, EntryValue};
 use super::form::{ALIGN, BOXED, FORM, HAS_DEADLINE, INLINE, INT, LONG_KEY, SLACK_AT_END, SLACK_SHIFT};
 use super::form::{exact, key_at, payload_at};
+use super::{Entry, EntryValue};
 use crate::ds::prefetch::prefetch;
 use crate::value::Value;
 use std::fmt;

@@ -285,3 +285,15 @@ fn show_tells_what_there_is() {
     });
     assert_eq!(shown, again.rows("SHOW CREATE TABLE \"odd name\"", &[]));
 }
+
+#[test]
+fn the_cache_is_bounded_and_keeps_what_is_used() {
+    let mut store = TestStore::with(&["CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 2)"]);
+    for i in 0..3000 {
+        assert_eq!(1, store.rows(&format!("SELECT a + {i} FROM t"), &[]).len());
+        assert_eq!(1, store.rows(&format!("SELECT a, a FROM t WHERE id = ? /* {} */", i % 700), &[Datum::Int(1)]).len());
+        assert_eq!(1, store.rows("SELECT a, id + 0 FROM t", &[]).len());
+        assert!(store.sql.cached() <= crate::limits::STATEMENTS_CACHED);
+    }
+    assert_eq!(crate::limits::STATEMENTS_CACHED, store.sql.cached());
+}

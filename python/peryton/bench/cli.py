@@ -1,0 +1,96 @@
+"""`peryton bench`: chooses servers, suites and scale, runs, reports."""
+
+import datetime
+import json
+import os
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from peryton.bench import machine, peers
+from peryton.bench.report import Run, show, to_json
+from peryton.bench.runner import FULL, QUICK, TINY, Bench, Result, Scale
+from peryton.bench.suites import LONG, SUITES
+from peryton.bench.verdict import judge
+
+_SCALES = {scale.name: scale for scale in (FULL, QUICK, TINY)}
+
+
+@click.command()
+@click.argument("suites", nargs=-1, type=click.Choice(list(SUITES)), metavar="[SUITE]...")
+@click.option("--quick", "scale", flag_value="quick", help="A short form, under five minutes.")
+@click.option("--tiny", "scale", flag_value="tiny", hidden=True)
+@click.option("--full", "scale", flag_value="full", default=True, help="The form of record (the default).")
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write all figures here.",
+)
+@click.option("--server", metavar="COMMAND", help="Measure this as Peryton; {port} in it stands for the port.")
+@click.option("--without", multiple=True, metavar="PEER", help="Leave a peer out.")
+@click.option("--pin/--no-pin", default=False, help="Servers on the first core, the client on the second.")
+@click.option("--list", "list_suites", is_flag=True, help="List the suites and stop.")
+def bench(
+    suites: tuple[str, ...],
+    scale: str,
+    json_file: Path | None,
+    server: str | None,
+    without: tuple[str, ...],
+    pin: bool,
+    list_suites: bool,
+) -> None:
+    """Measure Peryton beside Redis and Valkey, in turns, with one client.
+
+    It says how fast each is and what CPU a request costs it; it never fails for being slow.
+    """
+    if list_suites:
+        for suite in SUITES.values():
+            click.echo(f"{suite.name:12} {suite.title}")
+        return
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    run = _run(suites, _SCALES[scale], _command(server), without, pin)
+    if json_file:
+        json_file.write_text(json.dumps(to_json(run), indent=1) + "\n")
+    show(run, console)
+
+
+def _command(text: str | None) -> list[str] | None:
+    """A command line; each server runs in a folder of its own, so its program is made absolute."""
+    if text is None:
+        return None
+    program, *options = shlex.split(text)
+    return [os.path.abspath(shutil.which(program) or program), *options]
+
+
+def _run(names: tuple[str, ...], scale: Scale, server: list[str] | None, without: tuple[str, ...], pin: bool) -> Run:
+    programs, absent = peers.find(server)
+    programs = [program for program in programs if program.name not in without]
+    chosen = names or tuple(name for name in SUITES if scale is FULL or name not in LONG)
+    facts = machine.facts() | {"load_average_before": machine.load_average()}
+    started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
+    results: list[Result] = []
+    tell = Console(stderr=True)
+    with (
+        tell.status("starting") as status,
+        Bench(programs, scale, pin=pin, tell=lambda text: status.update(text)) as bench,
+    ):
+        for name in chosen:
+            results.extend(SUITES[name].run(bench))
+    facts["load_average_after"] = machine.load_average()
+    return Run(
+        scale=scale,
+        pinned=pin,
+        machine=facts,
+        started=started.isoformat(timespec="seconds"),
+        seconds=time.monotonic() - clock,
+        versions=bench.versions,
+        absent=absent,
+        results=results,
+        verdicts=judge(results),
+    )
