@@ -22,6 +22,8 @@ pub mod txn;
 pub mod pubsub;
 pub mod session;
 
+pub mod procedure;
+
 pub mod config;
 pub mod slowlog;
 pub mod state;

@@ -10,6 +10,7 @@ pub mod waiting;
 
 pub(crate) mod connection;
 mod pubsub;
+mod script;
 mod server;
 mod string;
 mod transaction;

@@ -1,12 +1,18 @@
 //! The command table: every command by name, put together from the families' own lists.
 
 use super::spec::Spec;
-use super::{connection, pubsub, server, string, transaction};
+use super::{connection, pubsub, script, server, string, transaction};
 use std::sync::LazyLock;
 
 /// The families' lists.
-const FAMILIES: &[&[Spec]] =
-    &[connection::COMMANDS, server::COMMANDS, string::COMMANDS, transaction::COMMANDS, pubsub::COMMANDS];
+const FAMILIES: &[&[Spec]] = &[
+    connection::COMMANDS,
+    server::COMMANDS,
+    string::COMMANDS,
+    transaction::COMMANDS,
+    pubsub::COMMANDS,
+    script::COMMANDS,
+];
 
 /// A command and its number, which indexes the counters.
 pub struct Command {

@@ -5,5 +5,6 @@ pub mod glob;
 pub mod intset;
 pub mod number;
 pub mod packed;
+pub mod sha1;
 pub mod skiplist;
 pub mod thin;
