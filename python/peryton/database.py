@@ -192,6 +192,8 @@ def open(
 ) -> Database:
     """Opens a store in this process: in a directory, or in memory only when there is no `path`.
 
+    A directory belongs to one store at a time: a second opener is told whose it is. Nothing is written to it yet.
+
     `durability` is `sync`, `interval` (the default) or `none`; `maxmemory` limits the bytes of keys and rows (0: no
     limit); `db` is the keyspace that commands use, 0 to 15.
     """

@@ -1,12 +1,14 @@
 //! The facade: open a store, take its baton, serve requests of sessions, close it.
 
 use crate::command::{connection, dispatch, table, waiting};
+use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};
 use crate::error::Result;
 use crate::reply::Reply;
 use crate::session::{Door, Session, SessionId, Waker};
 use crate::state::State;
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -17,6 +19,8 @@ use std::time::Duration;
 pub struct Options {
     /// The world to live in; None is the real one.
     pub env: Option<Box<dyn Env>>,
+    /// The data directory, which must be no other store's; None: in memory only.
+    pub dir: Option<PathBuf>,
 }
 
 /// A store: keyspace and tables in one process. Handles are cheap to copy and may be used from any thread.
@@ -30,6 +34,8 @@ struct Shared {
     state: Mutex<State>,
     housekeeper: Housekeeper,
     closed: AtomicBool,
+    /// Ours until the store is closed.
+    directory: Mutex<Option<Directory>>,
 }
 
 /// The thread that expires keys and ends waits, and how to wake it.
@@ -47,9 +53,14 @@ impl Store {
     /// Opens a store.
     pub fn open(options: Options) -> Result<Store> {
         let env = options.env.unwrap_or_else(|| Box::new(SystemEnv::new()));
+        let directory = options.dir.as_deref().map(Directory::claim).transpose()?;
         let state = State::new(env, table::TABLE.size());
-        let shared =
-            Shared { state: Mutex::new(state), housekeeper: Housekeeper::default(), closed: AtomicBool::new(false) };
+        let shared = Shared {
+            state: Mutex::new(state),
+            housekeeper: Housekeeper::default(),
+            closed: AtomicBool::new(false),
+            directory: Mutex::new(directory),
+        };
         let store = Store { shared: Arc::new(shared) };
         store.start_housekeeper();
         Ok(store)
@@ -87,6 +98,7 @@ impl Store {
             // A panic in the housekeeper was reported when it happened.
             let _ = thread.join();
         }
+        self.shared.directory.lock().take();
     }
 
     fn start_housekeeper(&self) {
