@@ -41,8 +41,14 @@ def sql(text: str, params: Parameters | None) -> Call[Rows]:
         return Call(("SQL", text), _rows)
     if isinstance(params, Mapping):
         text, params = _positional(text, params)
-    letters, values = zip(*map(_bind, params), strict=True)
-    return Call(("SQL.BIND", "".join(letters), text, *values), _rows)
+    try:
+        letters = "".join([_LETTERS[type(value)] for value in params])
+        values: Iterable[Argument] = [b"" if value is None else value for value in params]  # type: ignore[misc]
+    except KeyError:
+        bound = list(map(_bind, params))
+        letters = "".join([letter for letter, _ in bound])
+        values = [value for _, value in bound]
+    return Call(("SQL.BIND", letters, text, *values), _rows)
 
 
 # --- the row API --------------------------------------------------------------------------------------------------
@@ -126,6 +132,10 @@ def total(replies: list[Any]) -> int:
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------
+
+
+# The kinds of value that travel as they are; the rest passes through `_bind`.
+_LETTERS: dict[type, str] = {int: "i", float: "r", str: "t", bytes: "b", type(None): "n"}
 
 
 def _bind(value: Value) -> tuple[str, Argument]:
