@@ -8,7 +8,8 @@ use crate::limits;
 use crate::pubsub::PubSub;
 use crate::session::{Session, SessionId};
 use crate::slowlog::SlowLog;
-use crate::txn::Effect;
+use crate::sql::Sql;
+use crate::txn::{Effect, Tables};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The time of the request being served; read once per request, so that a command sees one instant.
@@ -62,6 +63,10 @@ pub struct State {
     pub random: Xoshiro,
     /// Keys and values.
     pub keyspace: Keyspace,
+    /// SQL tables.
+    pub tables: Tables,
+    /// Statements over them.
+    pub sql: Sql,
     /// Subscriptions.
     pub pubsub: PubSub,
     /// Settings.
@@ -84,6 +89,8 @@ pub struct State {
     pub wants: Wants,
     /// Expired keys are removed though nobody touches them (DEBUG SET-ACTIVE-EXPIRE).
     pub active_expire: bool,
+    /// SHUTDOWN was called: the doors close, and who opened them ends the process.
+    pub shutdown_wanted: bool,
     /// Effects kept for tests, when `wants` asks for them and nobody logs.
     pub recorded: Option<Vec<Effect>>,
     next_session: SessionId,
@@ -104,6 +111,8 @@ impl State {
             random: Xoshiro::from_seed(env.random_u64()),
             env,
             keyspace: Keyspace::new(limits::DATABASES),
+            tables: Tables::new(Box::new(crate::engine::Plain::new())),
+            sql: Sql::default(),
             pubsub: PubSub::default(),
             config: Config::default(),
             stats: Stats::default(),
@@ -115,6 +124,7 @@ impl State {
             run_id,
             wants: Wants::empty(),
             active_expire: true,
+            shutdown_wanted: false,
             recorded: None,
             next_session: 1,
             wall_us: now_us,
