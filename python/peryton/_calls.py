@@ -67,6 +67,12 @@ def get_many(table: str, keys: Iterable[Any]) -> Call[list[Record | None]]:
 
 def put(table: str, record: Mapping[str, Value]) -> Call[int]:
     """Inserts a row, or replaces the row with its primary key."""
+    if any(value is None for value in record.values()):
+        # TABLE.PUT spells values as text and has no word for NULL.
+        columns = ", ".join(map(quoted, record))
+        marks = ", ".join("?" * len(record))
+        call = sql(f"REPLACE INTO {quoted(table)} ({columns}) VALUES ({marks})", list(record.values()))
+        return Call(call.args, int)
     return Call(("TABLE.PUT", table, *_fields(record)), int)
 
 
@@ -82,7 +88,7 @@ def scan(table: str, cursor: Argument, count: int) -> Call[tuple[Any, list[Recor
 
 def info(table: str) -> Call[Record]:
     """What the store knows of a table."""
-    return Call(("TABLE.INFO", table), _mapping)
+    return Call(("TABLE.INFO", table), _plain)
 
 
 # --- shapes -------------------------------------------------------------------------------------------------------
@@ -90,6 +96,11 @@ def info(table: str) -> Call[Record]:
 
 def _as_is(reply: Any) -> Any:
     return reply
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes it, whatever it holds."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def text_of(value: Any) -> str:
@@ -116,6 +127,15 @@ def _records(reply: Any) -> list[Record | None]:
 def _mapping(reply: Any) -> Record:
     pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
     return {text_of(name): value for name, value in pairs}
+
+
+def _plain(reply: Any) -> Any:
+    """A reply of names and numbers with its byte strings as text, however deep they stand."""
+    if isinstance(reply, dict):
+        return {_plain(name): _plain(value) for name, value in reply.items()}
+    if isinstance(reply, list):
+        return [_plain(item) for item in reply]
+    return text_of(reply) if isinstance(reply, bytes) else reply
 
 
 def _page(reply: Any) -> tuple[Any, list[Record]]:

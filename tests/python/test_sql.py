@@ -123,9 +123,12 @@ def test_rows_by_key(table: Any) -> None:
 def test_putting_and_deleting_rows(table: Any) -> None:
     t = table.table("t")
     t.put({"id": 1, "name": "uno"})
-    assert t.get(1)["name"] == "uno"
+    assert t.get(1) == {"id": 1, "name": "uno", "weight": None, "data": None}
+    t.put({"id": 1, "name": None, "weight": 2, "data": b"\xff"})
+    assert t.get(1) == {"id": 1, "name": None, "weight": 2.0, "data": b"\xff"}
     assert t.put_many({"id": number, "name": str(number)} for number in range(10, 20)) == 10
     assert t.delete(10, 11, 99) == 2
+    assert t.delete() == 0
     assert table.sql("SELECT count(*) FROM t").scalar() == 11
     with pytest.raises(peryton.SqlError, match="nowhere"):
         table.table("nowhere").get(1)
@@ -150,7 +153,14 @@ def test_a_key_of_several_columns(door: Any) -> None:
 
 def test_what_is_known_of_a_table(table: Any) -> None:
     info = table.table("t").info()
-    assert info["rows"] == 3
+    assert (info["name"], info["rows"]) == ("t", 3)
+    assert [(column["name"], column["type"]) for column in info["columns"]] == [
+        ("id", "INTEGER"),
+        ("name", "TEXT"),
+        ("weight", "REAL"),
+        ("data", "BLOB"),
+    ]
+    assert info["indexes"][0]["columns"] == ["id"]
 
 
 # --- results and parameters, without a store ----------------------------------------------------------------------
