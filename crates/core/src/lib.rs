@@ -6,6 +6,7 @@
 pub mod error;
 pub mod limits;
 
+pub mod directory;
 pub mod ds;
 pub mod env;
 pub mod memory;

@@ -2,8 +2,8 @@
 
 use super::spec::Spec;
 use super::{
-    bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, script, server, set,
-    sort, sql, string, transaction, zset, zset_algebra, zset_range,
+    bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, records,
+    script, server, set, sort, sql, string, transaction, zset, zset_algebra, zset_range,
 };
 use std::sync::LazyLock;
 
@@ -29,6 +29,7 @@ const FAMILIES: &[&[Spec]] = &[
     zset_algebra::COMMANDS,
     sort::COMMANDS,
     sql::COMMANDS,
+    records::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
     script::COMMANDS,

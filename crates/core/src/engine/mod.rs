@@ -45,8 +45,8 @@ mod cursor;
 mod plain;
 
 pub use change::{Changes, Collected, RowOp, Untold};
-pub use plain::Plain;
 pub use cursor::{Access, Cursor, Edge, Gate};
+pub use plain::Plain;
 
 use crate::error::{Error, Result};
 use crate::table::batch::Batch;

@@ -6,8 +6,8 @@
 use super::error::{not_yet, syntax};
 use super::token::{Kind, Token, Tokens};
 use crate::error::Result;
-use crate::table::types::{Collation, ColumnType};
 use crate::table::catalog::Method;
+use crate::table::types::{Collation, ColumnType};
 
 /// One of our statements.
 #[derive(Clone, Debug, PartialEq)]
@@ -324,7 +324,8 @@ impl<'a> Parser<'a> {
         let keyed = ["UNIQUE", "KEY", "INDEX"].iter().any(|w| self.is(w));
         self.is("CONSTRAINT")
             || (self.is("PRIMARY") && next(1, "KEY"))
-            || (keyed && (opens(1) || opens(2) || next(1, "USING") || next(2, "USING") || next(1, "KEY") || next(1, "INDEX")))
+            || (keyed
+                && (opens(1) || opens(2) || next(1, "USING") || next(2, "USING") || next(1, "KEY") || next(1, "INDEX")))
             || (self.is("CHECK") && opens(1))
             || (self.is("FOREIGN") && next(1, "KEY"))
     }
@@ -458,7 +459,11 @@ impl<'a> Parser<'a> {
                 // Every table is.
             } else if self.take("WITHOUT") {
                 self.word("ROWID")?;
-            } else if self.take("COMMENT") || self.take("CHARSET") || self.take("COLLATE") || self.take("AUTO_INCREMENT") {
+            } else if self.take("COMMENT")
+                || self.take("CHARSET")
+                || self.take("COLLATE")
+                || self.take("AUTO_INCREMENT")
+            {
                 self.option_value()?;
             } else if self.take("DEFAULT") || self.take("CHARACTER") {
                 let _ = self.take("CHARACTER");
@@ -726,7 +731,10 @@ mod tests {
     fn errors_name_the_place_and_what_was_expected() {
         assert_eq!("syntax error at position 18: expected ',' or ')', found ;", error("CREATE TABLE t (a;"));
         assert_eq!("syntax error at position 19: unknown column type FOO", error("CREATE TABLE t (a FOO)"));
-        assert_eq!("syntax error at position 14: expected TABLE or INDEX, found SCHEMA", error("  DROP /* */ SCHEMA x"));
+        assert_eq!(
+            "syntax error at position 14: expected TABLE or INDEX, found SCHEMA",
+            error("  DROP /* */ SCHEMA x")
+        );
         assert_eq!("syntax error at position 15: expected '(' and the columns, found the end", error("CREATE TABLE t"));
         assert_eq!("syntax error at position 14: expected the end of the statement, found x", error("DROP TABLE t x"));
         let hash = error("CREATE INDEX i ON t (a) USING TREE");
@@ -755,10 +763,11 @@ mod tests {
     #[test]
     fn any_tokens_end_in_a_statement_or_an_error() {
         let mut random = crate::env::Xoshiro::from_seed(11);
-        let words: Vec<&str> = "CREATE TABLE UNIQUE INDEX t a ( ) , INT PRIMARY KEY USING HASH DEFAULT - 'x' ON DESC IF \
+        let words: Vec<&str> =
+            "CREATE TABLE UNIQUE INDEX t a ( ) , INT PRIMARY KEY USING HASH DEFAULT - 'x' ON DESC IF \
                                 NOT EXISTS DROP SHOW ; COLLATE NOCASE CONSTRAINT ENGINE ="
-            .split_whitespace()
-            .collect();
+                .split_whitespace()
+                .collect();
         for _ in 0..20_000 {
             let length = 2 + random.below(12);
             let text: Vec<&str> = (0..length).map(|_| words[random.below(words.len() as u64) as usize]).collect();

@@ -10,8 +10,8 @@ use super::{ddl, explain, fast, schema, source, vtab};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::reply::{Blob, Reply};
-use crate::table::catalog::TableId;
 use crate::table::batch::Batch;
+use crate::table::catalog::TableId;
 use crate::table::datum::{Datum, DatumRef};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -164,9 +164,8 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
         let text = format!("a statement of {} bytes is longer than {}", bytes.len(), limits::SQL_BYTES_MAX);
         return Err(Error::new(Code::Limit, text));
     }
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        sql(format!("the statement is not UTF-8 at byte {}", error.valid_up_to() + 1))
-    })?;
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| sql(format!("the statement is not UTF-8 at byte {}", error.valid_up_to() + 1)))?;
     let (class, tokens) = statement::classify(text)?;
     match class {
         Class::Ddl => {
@@ -175,9 +174,7 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
             }
             schema::execute(host, &ddl::parse(text)?)
         }
-        Class::Explain(at, traits) => {
-            explain::execute(host, &text[at..], traits)
-        }
+        Class::Explain(at, traits) => explain::execute(host, &text[at..], traits),
         Class::Query(traits) => {
             let plan = if host.sql().fast_path { fast::compile(host, &tokens)? } else { None };
             if let Some(plan) = plan {
@@ -249,12 +246,7 @@ pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statem
 }
 
 /// Runs a compiled statement and gives it back to the cache.
-fn run_statement(
-    host: &mut dyn Host,
-    text: &[u8],
-    mut statement: Statement,
-    params: &[DatumRef<'_>],
-) -> Result<Reply> {
+fn run_statement(host: &mut dyn Host, text: &[u8], mut statement: Statement, params: &[DatumRef<'_>]) -> Result<Reply> {
     if statement.parameters != params.len() {
         let wants = statement.parameters;
         host.sql().cache.check_in(text, statement);
@@ -288,16 +280,25 @@ fn run_once(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
     if host.sql().running >= limits::NESTING_MAX {
         return Err(Error::new(Code::Limit, "statements are nested too deeply").into());
     }
-    if statement.readonly {
-        return step_all(host, statement, params);
+    let writes = !statement.readonly;
+    in_scope(host, writes, |host| {
+        let result = step_all(host, statement, params);
+        if result.is_err() {
+            // Open cursors of the failed statement must not see the rows move back.
+            statement.prepared.reset();
+        }
+        result
+    })
+}
+
+/// Runs `body` in an undo scope, if it may write several rows: one row the engine writes whole or not at all.
+pub fn in_scope<T>(host: &mut dyn Host, scope: bool, body: impl FnOnce(&mut dyn Host) -> Outcome<T>) -> Outcome<T> {
+    if !scope {
+        return body(host);
     }
     let (tables, changes) = host.write()?;
     let scope = tables.open(changes);
-    let result = step_all(host, statement, params);
-    if result.is_err() {
-        // Open cursors of the failed statement must not see the rows move back.
-        statement.prepared.reset();
-    }
+    let result = body(host);
     let (tables, changes) = host.write()?;
     match result {
         Ok(_) => tables.keep(changes, scope),

@@ -1,14 +1,14 @@
 //! One run of a statement: what its callbacks work on, whom they may ask, and how it ended early.
 
-use crate::engine::{ReadError, Source, Wanted};
-use crate::error::{Code, Error, Result};
-use crate::table::catalog::{Catalog, TableDef, TableId};
-use crate::table::datum::Datum;
-use crate::txn::{TableChanges, Tables};
 use super::executor::Sql;
 use super::vtab::transient::Transient;
+use crate::engine::{ReadError, Source, Wanted};
+use crate::error::{Code, Error, Result};
 use crate::table::batch::Batch;
+use crate::table::catalog::{Catalog, TableDef, TableId};
+use crate::table::datum::Datum;
 use crate::table::row_id::RowId;
+use crate::txn::{TableChanges, Tables};
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::rc::Rc;

@@ -87,7 +87,8 @@ fn settle_primary_key(def: &mut TableDef) {
     let numbered = def.columns.iter().any(|c| c.autoincrement);
     for column in def.columns.iter_mut().filter(|c| positions.contains(&c.position)) {
         column.not_null = true;
-        let counts = positions.len() == 1 && column.default.is_none() && column.declared.eq_ignore_ascii_case("INTEGER");
+        let counts =
+            positions.len() == 1 && column.default.is_none() && column.declared.eq_ignore_ascii_case("INTEGER");
         column.autoincrement |= counts && !numbered;
     }
 }
@@ -260,13 +261,18 @@ fn show_indexes(def: &TableDef) -> Reply {
     rows(
         &["name", "unique", "method", "columns"],
         def.indexes.iter().map(|i| {
-            vec![text(display_name(i)), Reply::Int(i.unique.into()), text(method(i.method)), text(index_columns(def, i))]
+            vec![
+                text(show_index_name(i)),
+                Reply::Int(i.unique.into()),
+                text(method(i.method)),
+                text(index_columns(def, i)),
+            ]
         }),
     )
 }
 
 /// An index's name as people know it: the primary key is PRIMARY.
-pub fn display_name(index: &IndexDef) -> &str {
+pub fn show_index_name(index: &IndexDef) -> &str {
     if index.origin == Origin::PrimaryKey { "PRIMARY" } else { &index.name }
 }
 
@@ -284,8 +290,11 @@ fn index_columns(def: &TableDef, index: &IndexDef) -> String {
         let found = def.column_at(c.position);
         let name = found.map_or("?".into(), |found| show_name(&found.name));
         let own = found.map(|found| found.collation);
-        let collation =
-            if own == Some(c.collation) { String::new() } else { format!(" COLLATE {}", super::vtab::name(c.collation)) };
+        let collation = if own == Some(c.collation) {
+            String::new()
+        } else {
+            format!(" COLLATE {}", super::vtab::name(c.collation))
+        };
         format!("{name}{collation}{}", if c.desc { " DESC" } else { "" })
     };
     index.columns.iter().map(column).collect::<Vec<_>>().join(", ")

@@ -109,8 +109,7 @@ fn literal_token(token: &Token<'_>) -> Option<Datum> {
 
 /// A number as SQL writes it; whole numbers past 64 bits are doubles, hexadecimal ones wrap into the sign.
 fn number(text: &str) -> Option<Datum> {
-    let digits: std::borrow::Cow<'_, str> =
-        if text.contains('_') { text.replace('_', "").into() } else { text.into() };
+    let digits: std::borrow::Cow<'_, str> = if text.contains('_') { text.replace('_', "").into() } else { text.into() };
     if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         return u64::from_str_radix(hex, 16).ok().map(|n| Datum::Int(n as i64));
     }

@@ -334,14 +334,18 @@ mod tests {
 
     #[test]
     fn quotes_come_off() {
-        let names: Vec<String> =
-            Tokens::all("\"a\"\"b\" `c``d` [e\"f] 'it''s' plain").unwrap().iter().map(|t| t.name().unwrap().into()).collect();
+        let names: Vec<String> = Tokens::all("\"a\"\"b\" `c``d` [e\"f] 'it''s' plain")
+            .unwrap()
+            .iter()
+            .map(|t| t.name().unwrap().into())
+            .collect();
         assert_eq!(vec!["a\"b", "c`d", "e\"f", "it's", "plain"], names);
     }
 
     #[test]
     fn unended_things_are_errors_with_a_position() {
-        for (sql, position) in [("SELECT 'abc", 8), ("x'0", 1), ("a [b", 3), ("\"é", 1), ("a \u{1} b", 3), ("é #1", 3)] {
+        for (sql, position) in [("SELECT 'abc", 8), ("x'0", 1), ("a [b", 3), ("\"é", 1), ("a \u{1} b", 3), ("é #1", 3)]
+        {
             let error = Tokens::all(sql).unwrap_err();
             assert!(error.message.contains(&format!("position {position}")), "{sql}: {error}");
         }
@@ -355,8 +359,7 @@ mod tests {
         let alphabet: Vec<char> = "ab0x19_.'\"`[]?:@$#-/*|<>=!()é;, \n".chars().collect();
         for _ in 0..20_000 {
             let length = random.below(12);
-            let text: String =
-                (0..length).map(|_| alphabet[random.below(alphabet.len() as u64) as usize]).collect();
+            let text: String = (0..length).map(|_| alphabet[random.below(alphabet.len() as u64) as usize]).collect();
             let mut end = 0;
             for token in Tokens::new(&text).map_while(Result::ok) {
                 assert!(token.start >= end && !token.text.is_empty(), "{text:?}");

@@ -51,9 +51,8 @@ pub fn insert(
 ) -> Outcome<Option<RowId>> {
     let mut rows = std::mem::take(&mut run.rows);
     rows.clear();
-    let result = encode(run, info, given, on_conflict, evaluate, &mut rows).and_then(|encoded| {
-        if encoded { insert_row(run, info, &rows, on_conflict) } else { Ok(None) }
-    });
+    let result = encode(run, info, given, on_conflict, evaluate, &mut rows)
+        .and_then(|encoded| if encoded { insert_row(run, info, &rows, on_conflict) } else { Ok(None) });
     run.rows = rows;
     result
 }
@@ -270,13 +269,7 @@ fn read_row(run: &mut Run<'_>, info: &TableInfo, id: RowId, out: &mut Vec<u8>) -
     Ok(found)
 }
 
-fn update_row(
-    run: &mut Run<'_>,
-    info: &TableInfo,
-    id: RowId,
-    rows: &Batch,
-    on_conflict: OnConflict,
-) -> Outcome<bool> {
+fn update_row(run: &mut Run<'_>, info: &TableInfo, id: RowId, rows: &Batch, on_conflict: OnConflict) -> Outcome<bool> {
     loop {
         let (tables, changes) = run.host.write()?;
         match tables.update(info.def.id, &[id], rows, changes) {

@@ -94,8 +94,7 @@ fn serve(info: &TableInfo, index: &IndexDef, conditions: &[Condition], order: Op
     let mut served = Served::default();
     let mut used = 0;
     let on = |position: u16, op: fn(Op) -> bool| {
-        let mut found =
-            conditions.iter().filter(move |c| info.def.columns[c.column].position == position && op(c.op));
+        let mut found = conditions.iter().filter(move |c| info.def.columns[c.column].position == position && op(c.op));
         let first = found.next();
         // Two conditions of one kind on a column are SQLite's to combine.
         first.filter(|_| found.next().is_none())

@@ -1,9 +1,9 @@
 //! SELECT of columns by key: `WHERE` equals all columns of an index, perhaps with a list for one of them.
 
+use super::Plan;
 use super::key::{self, Encoded, KeyColumn, KeyValues};
 use super::range;
 use super::read::{Condition, Reader, index_of_all};
-use super::Plan;
 use crate::engine::Source;
 use crate::reply::{Blob, Reply};
 use crate::sql::executor::reply;

@@ -3,6 +3,7 @@
 use super::key::{self, Encoded, KeyColumn, KeyValues};
 use super::read::{Condition, Reader, Value, index_of_all};
 use crate::reply::Reply;
+use crate::sql::executor::in_scope;
 use crate::sql::run::{Failure, Host, Outcome, Run, Traits};
 use crate::sql::table_info::TableInfo;
 use crate::sql::write::{self, Given, OnConflict};
@@ -219,24 +220,4 @@ pub fn delete(host: &mut dyn Host, plan: &Delete, params: &[DatumRef<'_>]) -> Ou
         }
         Ok(Some(Reply::Int(run.changed as i64)))
     })
-}
-
-/// Runs `body` in an undo scope, if it may write several rows: one row the engine writes whole or not at all.
-fn in_scope<T>(
-    host: &mut dyn Host,
-    scope: bool,
-    body: impl FnOnce(&mut dyn Host) -> Outcome<T>,
-) -> Outcome<T> {
-    if !scope {
-        return body(host);
-    }
-    let (tables, changes) = host.write()?;
-    let scope = tables.open(changes);
-    let result = body(host);
-    let (tables, changes) = host.write()?;
-    match result {
-        Ok(_) => tables.keep(changes, scope),
-        Err(_) => tables.undo(changes, scope),
-    }
-    result
 }

@@ -1,10 +1,10 @@
 //! A connection to SQLite: an empty database in memory that only lends its query processor.
 
 use super::prepared::{Prepared, Step};
+use super::value::slice;
 use super::{memory, world};
 use crate::error::{Code, Error, Result};
 use crate::limits;
-use super::value::slice;
 use crate::table::catalog::IndexColumn;
 use crate::table::datum::{Datum, DatumRef};
 use crate::table::key::{KeyBuf, put_column};
@@ -144,13 +144,7 @@ impl Connection {
         let Ok(name) = c_string(name) else { return };
         // SAFETY: a null module removes the one of the name.
         unsafe {
-            ffi::sqlite3_create_module_v2(
-                self.handle(),
-                name.as_ptr(),
-                std::ptr::null(),
-                std::ptr::null_mut(),
-                None,
-            );
+            ffi::sqlite3_create_module_v2(self.handle(), name.as_ptr(), std::ptr::null(), std::ptr::null_mut(), None);
         }
     }
 

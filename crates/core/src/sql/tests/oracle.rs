@@ -190,7 +190,11 @@ const INDEXES: [&[&str]; 5] = [
     &["CREATE INDEX i1 ON t (a)", "CREATE INDEX i2 ON t (c, a DESC)", "CREATE INDEX i3 ON u (z)"],
     &["CREATE INDEX i1 ON t (a) USING HASH", "CREATE INDEX i2 ON t (c) USING HASH", "CREATE INDEX i3 ON t (d, b)"],
     &["CREATE INDEX i1 ON t (b DESC, a)", "CREATE INDEX i2 ON t (d)", "CREATE INDEX i3 ON u (y, z)"],
-    &["CREATE INDEX i1 ON t (d COLLATE BINARY)", "CREATE INDEX i2 ON t (c COLLATE NOCASE)", "CREATE INDEX i3 ON t (a, b, c)"],
+    &[
+        "CREATE INDEX i1 ON t (d COLLATE BINARY)",
+        "CREATE INDEX i2 ON t (c COLLATE NOCASE)",
+        "CREATE INDEX i3 ON t (a, b, c)",
+    ],
 ];
 
 fn pair(seed: u64) -> Pair {

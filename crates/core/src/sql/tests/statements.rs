@@ -89,10 +89,8 @@ fn a_statement_that_fails_leaves_nothing() {
 
 #[test]
 fn conflicts_are_ignored_or_replaced_on_demand() {
-    let mut store = TestStore::with(&[
-        "CREATE TABLE t (a INT PRIMARY KEY, b INT UNIQUE)",
-        "INSERT INTO t VALUES (1, 10), (2, 20)",
-    ]);
+    let mut store =
+        TestStore::with(&["CREATE TABLE t (a INT PRIMARY KEY, b INT UNIQUE)", "INSERT INTO t VALUES (1, 10), (2, 20)"]);
     assert_eq!(Reply::Int(1), store.run("INSERT OR IGNORE INTO t VALUES (1, 11), (3, 30), (4, 20), (NULL, 5)"));
     assert_eq!(Reply::Int(1), store.run("REPLACE INTO t VALUES (1, 20)"));
     assert_eq!(vec![vec![1, 20], vec![3, 30]], ints(store.rows("SELECT * FROM t ORDER BY a", &[])));
@@ -291,7 +289,10 @@ fn the_cache_is_bounded_and_keeps_what_is_used() {
     let mut store = TestStore::with(&["CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 2)"]);
     for i in 0..3000 {
         assert_eq!(1, store.rows(&format!("SELECT a + {i} FROM t"), &[]).len());
-        assert_eq!(1, store.rows(&format!("SELECT a, a FROM t WHERE id = ? /* {} */", i % 700), &[Datum::Int(1)]).len());
+        assert_eq!(
+            1,
+            store.rows(&format!("SELECT a, a FROM t WHERE id = ? /* {} */", i % 700), &[Datum::Int(1)]).len()
+        );
         assert_eq!(1, store.rows("SELECT a, id + 0 FROM t", &[]).len());
         assert!(store.sql.cached() <= crate::limits::STATEMENTS_CACHED);
     }

@@ -1,7 +1,7 @@
 //! Access paths in words, for EXPLAIN.
 
 use super::plan::{Plan, Slot};
-use crate::sql::schema::display_name;
+use crate::sql::schema::show_index_name;
 use crate::table::catalog::{IndexColumn, IndexDef, Method, TableDef};
 
 /// "hash look-up in PRIMARY of t by id", "range of index i of t: a = ? and b > ?", "full scan of t" and the like.
@@ -19,15 +19,15 @@ pub fn words(def: &TableDef, plan: &Plan) -> String {
             };
             let batch = if lists { ", one batch for the list" } else { "" };
             let names: Vec<&str> = index.columns.iter().map(|c| column_name(def, c)).collect();
-            format!("{how} in {} of {table} by {}{batch}", display_name(index), names.join(", "))
+            format!("{how} in {} of {table} by {}{batch}", show_index_name(index), names.join(", "))
         }
         Plan::Range { index, equal, low, high, reverse } => {
             let Some(index) = def.index(*index) else { return String::new() };
             let conditions = conditions(def, index, equal, *low, *high);
             let order = if *reverse { ", backward" } else { "" };
             match conditions.is_empty() {
-                true => format!("whole index {} of {table} in its order{order}", display_name(index)),
-                false => format!("range of index {} of {table}: {conditions}{order}", display_name(index)),
+                true => format!("whole index {} of {table} in its order{order}", show_index_name(index)),
+                false => format!("range of index {} of {table}: {conditions}{order}", show_index_name(index)),
             }
         }
         Plan::Equal { position, .. } => {

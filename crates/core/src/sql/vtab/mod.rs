@@ -151,7 +151,8 @@ unsafe extern "C" fn x_connect(
 /// The columns as SQLite is to know them: by base type and collation.
 fn declaration(info: &TableInfo) -> String {
     let column = |c: &crate::table::catalog::ColumnDef| {
-        let collation = if c.collation == Collation::Binary { String::new() } else { format!(" COLLATE {}", name(c.collation)) };
+        let collation =
+            if c.collation == Collation::Binary { String::new() } else { format!(" COLLATE {}", name(c.collation)) };
         let hidden = if c.hidden { " HIDDEN" } else { "" };
         format!("{} {}{hidden}{collation}", quote_name(&c.name), c.ctype.sqlite_name())
     };
@@ -303,9 +304,8 @@ impl Asked {
     unsafe fn read(table: &Table, info: *mut ffi::sqlite3_index_info, run: &Run<'_>) -> Asked {
         let mut asked = Asked { terms: SmallVec::new(), order: SmallVec::new(), limit: None };
         // SAFETY: the caller's promise: the arrays have the lengths that the structure tells.
-        let (constraints, order) = unsafe {
-            (array((*info).aConstraint, (*info).nConstraint), array((*info).aOrderBy, (*info).nOrderBy))
-        };
+        let (constraints, order) =
+            unsafe { (array((*info).aConstraint, (*info).nConstraint), array((*info).aOrderBy, (*info).nOrderBy)) };
         for (number, constraint) in constraints.iter().enumerate() {
             if constraint.usable != 0 {
                 // SAFETY: the caller's promise.
@@ -431,7 +431,12 @@ impl Table {
     ///
     /// # Safety
     /// `values` are the column values of the running xUpdate call.
-    unsafe fn given<'a>(&self, run: &mut Run<'_>, values: &[*mut ffi::sqlite3_value], insert: bool) -> SmallVec<[Given<'a>; 16]> {
+    unsafe fn given<'a>(
+        &self,
+        run: &mut Run<'_>,
+        values: &[*mut ffi::sqlite3_value],
+        insert: bool,
+    ) -> SmallVec<[Given<'a>; 16]> {
         let omitted = if insert { run.omitted(&self.info.def) } else { &[] };
         let given = values.iter().enumerate().map(|(i, value)| {
             if omitted.get(i).copied().unwrap_or(false) {

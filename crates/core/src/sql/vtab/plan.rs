@@ -342,7 +342,8 @@ impl<'a> IndexPlanner<'a> {
         let questions = LIST_LENGTH.powi(self.lists);
         let each = if unique { 1.0 } else { self.entries / self.distinct_of(self.index.columns.len()) };
         let probe = if self.index.method == Method::Hash { PROBE } else { PROBE_ORDERED };
-        let fixed = |(field, _): &(Field, bool)| self.index.columns.iter().any(|c| *field == Field::Position(c.position));
+        let fixed =
+            |(field, _): &(Field, bool)| self.index.columns.iter().any(|c| *field == Field::Position(c.position));
         Choice {
             plan: Plan::Keys { index: self.index.id, columns: self.equal.clone(), single },
             arguments: self.arguments.clone(),

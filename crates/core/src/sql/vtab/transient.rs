@@ -71,9 +71,9 @@ impl Transient {
     fn hash(&self, value: DatumRef<'_>) -> u32 {
         let mut key = KeyBuf::new();
         put_column(value, &self.column, &mut key);
-        let hash = key.iter().fold(0xCBF2_9CE4_8422_2325u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3)
-        });
+        let hash = key
+            .iter()
+            .fold(0xCBF2_9CE4_8422_2325u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3));
         (hash ^ hash >> 32) as u32
     }
 }
