@@ -14,4 +14,6 @@ pub mod value;
 
 pub mod table;
 
+pub mod index;
+
 pub mod engine;
