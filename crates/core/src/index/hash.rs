@@ -225,17 +225,24 @@ impl HashRead<'_> {
         self.single(hash, key, keys)
     }
 
-    /// Visits the rows with a key, in the order of their ids.
-    pub fn rows_of(&self, key: &[u8], keys: &RowKeys<'_>, mut visit: impl FnMut(RowId)) {
+    /// Visits the rows with a key, in the order of their ids: those after `after`, at most `limit`. True if that was all.
+    #[inline]
+    pub fn rows_after(
+        &self,
+        key: &[u8],
+        after: Option<RowId>,
+        limit: usize,
+        keys: &RowKeys<'_>,
+        mut visit: impl FnMut(RowId),
+    ) -> bool {
         let hash = hash::bytes(key);
-        match self.group(hash, key, keys) {
-            Some(group) => {
-                let group = group_key(group);
-                let mut members = self.members.cursor(&Probe::before(&group));
-                members.walk(&Probe::after(&group), usize::MAX, |e| visit(RowId(e.value)));
-            }
-            None => self.single(hash, key, keys).into_iter().for_each(visit),
-        }
+        let Some(group) = self.group(hash, key, keys) else {
+            self.single(hash, key, keys).filter(|id| after.is_none_or(|after| *id > after)).into_iter().for_each(visit);
+            return true;
+        };
+        let group = group_key(group);
+        let from = after.map_or(Probe::before(&group), |id| Probe::at(&group, id.0 + 1));
+        self.members.cursor(&from).walk(&Probe::after(&group), limit, |e| visit(RowId(e.value)))
     }
 
     /// Loads what looking up these keys will touch, side by side: buckets, then the slots of rows, then the rows.
@@ -300,7 +307,7 @@ mod tests {
         fn found(&self, read: HashRead<'_>, rows: &crate::table::heap::Rows, a: i64) -> Vec<RowId> {
             let keys = RowKeys { rows, layout: &self.layout, def: &self.def };
             let mut found = Vec::new();
-            read.rows_of(&self.key(a), &keys, |id| found.push(id));
+            assert!(read.rows_after(&self.key(a), None, usize::MAX, &keys, |id| found.push(id)));
             assert_eq!(found.first().copied(), read.get(&self.key(a), &keys));
             found
         }
