@@ -16,6 +16,8 @@ pub mod value;
 
 pub mod table;
 
+pub mod index;
+
 pub mod engine;
 
 pub mod keyspace;

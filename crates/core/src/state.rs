@@ -116,7 +116,7 @@ impl State {
             random: Xoshiro::from_seed(env.random_u64()),
             env,
             keyspace: Keyspace::new(limits::DATABASES),
-            tables: Tables::new(Box::new(crate::engine::Plain::new())),
+            tables: Tables::new(Box::new(crate::engine::Memory::new())),
             sql: Sql::default(),
             pubsub: PubSub::default(),
             config: Config::default(),
