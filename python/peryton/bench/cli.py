@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -35,6 +36,7 @@ _SCALES = {scale.name: scale for scale in (FULL, QUICK, TINY)}
 @click.option("--server", metavar="COMMAND", help="Measure this as Peryton; {port} in it stands for the port.")
 @click.option("--without", multiple=True, metavar="PEER", help="Leave a peer out.")
 @click.option("--pin/--no-pin", default=False, help="Servers on the first core, the client on the second.")
+@click.option("--patience", type=float, metavar="SECONDS", help="Wait so long in all for a quiet machine.")
 @click.option("--list", "list_suites", is_flag=True, help="List the suites and stop.")
 def bench(
     suites: tuple[str, ...],
@@ -43,6 +45,7 @@ def bench(
     server: str | None,
     without: tuple[str, ...],
     pin: bool,
+    patience: float | None,
     list_suites: bool,
 ) -> None:
     """Measure Peryton beside Redis and Valkey, in turns, with one client.
@@ -54,7 +57,8 @@ def bench(
             click.echo(f"{suite.name:12} {suite.title}")
         return
     console = Console(width=None if sys.stdout.isatty() else 160)
-    run = _run(suites, _SCALES[scale], _command(server), without, pin)
+    chosen = _SCALES[scale] if patience is None else replace(_SCALES[scale], patience=patience)
+    run = _run(suites, chosen, _command(server), without, pin)
     if json_file:
         json_file.write_text(json.dumps(to_json(run), indent=1) + "\n")
     show(run, console)
@@ -71,7 +75,7 @@ def _command(text: str | None) -> list[str] | None:
 def _run(names: tuple[str, ...], scale: Scale, server: list[str] | None, without: tuple[str, ...], pin: bool) -> Run:
     programs, absent = peers.find(server)
     programs = [program for program in programs if program.name not in without]
-    chosen = names or tuple(name for name in SUITES if scale is FULL or name not in LONG)
+    chosen = names or tuple(name for name in SUITES if scale.name == FULL.name or name not in LONG)
     facts = machine.facts() | {"load_average_before": machine.load_average()}
     started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
     results: list[Result] = []

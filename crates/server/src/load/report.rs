@@ -3,10 +3,10 @@
 use super::histogram::Histogram;
 use super::usage::{Cpu, Machine};
 
-/// One long wait.
+/// One batch that took long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slow {
-    /// From sending a batch to its last reply, nanoseconds.
+    /// From sending a batch to its last reply, nanoseconds (of the server's CPU time, for the hardest batch).
     pub ns: u64,
     /// Replies that had come by then, from all connections: it tells where in a fill the wait was.
     pub after_replies: u64,
@@ -29,6 +29,9 @@ pub struct Report {
     pub batches: Histogram,
     /// The longest of these, longest first.
     pub slowest: Vec<Slow>,
+    /// The batch during which the server used most CPU time, in terms of that time; None unless it was asked for. Unlike
+    /// the longest wait it does not show when the server merely waited for a core.
+    pub hardest: Option<Slow>,
     /// CPU time of the load generator.
     pub client: Cpu,
     /// CPU time of the measured processes together.
@@ -64,6 +67,11 @@ impl Report {
             let at = self.slowest.partition_point(|other| other.ns >= slow.ns);
             self.slowest.insert(at, slow);
         }
+    }
+
+    /// Notes the server's CPU time during a batch.
+    pub fn record_cpu(&mut self, slow: Slow) {
+        self.hardest = self.hardest.max(Some(slow));
     }
 }
 
