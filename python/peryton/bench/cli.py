@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -36,6 +37,9 @@ _SCALES = {scale.name: scale for scale in (FULL, QUICK, TINY)}
 @click.option("--server", metavar="COMMAND", help="Measure this as Peryton; {port} in it stands for the port.")
 @click.option("--without", multiple=True, metavar="PEER", help="Leave a peer out.")
 @click.option("--pin/--no-pin", default=False, help="Servers on the first core, the client on the second.")
+@click.option("--rounds", type=click.IntRange(1), help="Measure each server so often.")
+@click.option("--seconds", type=click.FloatRange(0.01), help="Measure for so long each time.")
+@click.option("--urgent", is_flag=True, help="Go before all others on the machine (root only).")
 @click.option("--patience", type=float, metavar="SECONDS", help="Wait so long in all for a quiet machine.")
 @click.option("--list", "list_suites", is_flag=True, help="List the suites and stop.")
 def bench(
@@ -45,6 +49,9 @@ def bench(
     server: str | None,
     without: tuple[str, ...],
     pin: bool,
+    urgent: bool,
+    rounds: int | None,
+    seconds: float | None,
     patience: float | None,
     list_suites: bool,
 ) -> None:
@@ -56,8 +63,12 @@ def bench(
         for suite in SUITES.values():
             click.echo(f"{suite.name:12} {suite.title}")
         return
+    if urgent:
+        # Inherited by the servers. On a machine that others use, they then wait for us and not we for them.
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     console = Console(width=None if sys.stdout.isatty() else 160)
-    chosen = _SCALES[scale] if patience is None else replace(_SCALES[scale], patience=patience)
+    changes: dict[str, Any] = {"rounds": rounds, "seconds": seconds, "patience": patience}
+    chosen = replace(_SCALES[scale], **{name: value for name, value in changes.items() if value is not None})
     run = _run(suites, chosen, _command(server), without, pin)
     if json_file:
         json_file.write_text(json.dumps(to_json(run), indent=1) + "\n")

@@ -5,9 +5,8 @@ they are shown, so that the JSON keeps everything.
 
 How it stays fair: every server gets the same requests from the same generator, in turns, so that a busy minute falls
 on all of them; it waits for a quiet machine and measures again what others disturbed, while its patience lasts, which
-depends on the others alone and never on the figure. Nothing is tied to a core unless asked for: on an idle machine it
-makes no difference beyond the rounds' spread, and on a busy one a tied server waits for a core that others use while
-another is free (CPU of a request then still tells the truth, requests a second do not).
+depends on the others alone and never on the figure. Nothing is tied to a core unless asked for: on a busy machine a
+tied server waits for a core that others use while another is free (docs/performance.md has the figures).
 """
 
 import contextlib
