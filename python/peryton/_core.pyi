@@ -5,7 +5,7 @@ from typing import Any, TypedDict, final
 
 from peryton._resp import Argument
 
-__all__ = ["Server", "Session", "Store", "__version__", "close_all"]
+__all__ = ["Responder", "Server", "Session", "Store", "__version__", "close_all", "load"]
 
 __version__: str
 
@@ -122,15 +122,15 @@ def load(
     host: str,
     port: int,
     commands: Sequence[tuple[int, Sequence[bytes | str]]],
-    fields: Sequence[str] = (),
+    fields: Sequence[str] = ...,
     *,
     connections: int = 50,
     pipeline: int = 1,
     requests: int | None = None,
     seconds: float = 1.0,
     warmup: float = 0.0,
-    setup: Sequence[Sequence[bytes | str]] = (),
-    pids: Sequence[int] = (),
+    setup: Sequence[Sequence[bytes | str]] = ...,
+    pids: Sequence[int] = ...,
     watch_cpu: bool = False,
     seed: int = 1,
     patience: float = 30.0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,7 +33,7 @@ class Database:
         self._store = store
         self._address = address
         self._db = db
-        self._pool = Pool(self._link)
+        self._pool = Pool(_link_maker(store, address, db))
         self._servers: list[_core.Server] = []
 
     # --- both natures ---------------------------------------------------------------------------------------------
@@ -117,12 +117,6 @@ class Database:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _link(self) -> Link:
-        if self._store is not None:
-            return self._store.session(self._db)
-        assert self._address is not None
-        return SocketLink(self._address)
-
     def _run(self, call: Call[T]) -> T:
         # As `Pool.lend` does, but without a context manager's cost: this is the path of every call.
         link = self._pool.take()
@@ -133,6 +127,14 @@ class Database:
             raise
         self._pool.give_back(link)
         return call.shape(reply)
+
+
+def _link_maker(store: _core.Store | None, address: Address | None, db: int) -> Callable[[], Link]:
+    # No method of the database: that would be a cycle, and a store that nobody holds would live until it is found.
+    if store is not None:
+        return lambda: store.session(db)
+    assert address is not None
+    return lambda: SocketLink(address)
 
 
 class Table:

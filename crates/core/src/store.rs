@@ -205,6 +205,13 @@ pub struct Active<'a> {
 }
 
 impl Active<'_> {
+    /// Starts loading the keys of requests that will be executed next.
+    #[inline]
+    pub fn prefetch<'r, 'i: 'r>(&mut self, requests: impl Iterator<Item = &'r [&'i [u8]]>) {
+        let db = self.session().db;
+        dispatch::prefetch(&self.state.keyspace.databases[db], requests);
+    }
+
     /// Serves one request.
     #[inline]
     pub fn execute(&mut self, args: &[&[u8]]) -> Reply {

@@ -11,7 +11,8 @@ use peryton_core::session::SessionId;
 use peryton_core::store::{Options, Store as Core};
 use pyo3::exceptions::{PyNotImplementedError, PyValueError};
 use pyo3::prelude::*;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::ThreadId;
 
 /// A store with the doors that were opened on it, which stay open as long as it does.
 struct Opened {
@@ -146,7 +147,7 @@ impl Store {
 impl Store {
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.opened.birth.check(py)?;
-        if self.opened.core.is_closed() { Err(error::closed(py, "store")) } else { Ok(()) }
+        if self.opened.core.is_closed() { Err(closed(py, "store")) } else { Ok(()) }
     }
 }
 
@@ -156,9 +157,26 @@ pub fn close_later(core: &Core, id: SessionId) {
     on_another_thread(move || core.enter().close_session(id));
 }
 
+/// The thread that ends the interpreter, once it does.
+static EXITING: OnceLock<ThreadId> = OnceLock::new();
+
+/// ClosedError: `what` is closed. At the interpreter's end only its own thread gets it: the others are daemons that the
+/// process takes along, and an exception in each would be noise.
+pub fn closed(py: Python<'_>, what: &str) -> PyErr {
+    if EXITING.get().is_some_and(|thread| *thread != std::thread::current().id()) {
+        py.detach(|| {
+            loop {
+                std::thread::park();
+            }
+        })
+    }
+    error::closed(py, what)
+}
+
 /// Closes every open store of this process; registered with `atexit`.
 #[pyfunction]
 pub fn close_all(py: Python<'_>) {
+    EXITING.get_or_init(|| std::thread::current().id());
     let stores: Vec<_> = OPEN.lock().iter().filter_map(Weak::upgrade).collect();
     for store in stores {
         if !store.birth.is_elsewhere() {

@@ -73,3 +73,16 @@ pub fn cardinality_limit(args: &[&[u8]]) -> Result<usize> {
         _ => Err(Error::syntax()),
     })
 }
+
+/// `[COUNT count]` of LMPOP and ZMPOP; 1 without it.
+pub fn pop_count(args: &[&[u8]]) -> Result<usize> {
+    match args {
+        [] => Ok(1),
+        // The count is looked at before what follows it.
+        [word, count, rest @ ..] if is(word, "COUNT") => {
+            let count = positive_or(count, "count should be greater than 0")?;
+            if rest.is_empty() { Ok(count) } else { Err(Error::syntax()) }
+        }
+        _ => Err(Error::syntax()),
+    }
+}

@@ -96,8 +96,14 @@ fn setbit(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         _ => return Err(Error::err("bit is not an integer or out of range")),
     };
     let mut keys = ctx.keys();
-    let old = keys.edit_or_create(args[1], |string: &mut Str, edit| bits::set(string, offset, bit, edit))??;
-    keys.notify(EventClass::STRING, "setbit", args[1]);
+    let (old, grew) = keys.edit_or_create(args[1], |string: &mut Str, edit| {
+        let length = string.len();
+        bits::set(string, offset, bit, edit).map(|old| (old, string.len() > length))
+    })??;
+    // What changes nothing does not break a watch (Redis 7).
+    if old != bit || grew {
+        keys.notify(EventClass::STRING, "setbit", args[1]);
+    }
     Ok(Reply::Int(old as i64))
 }
 
@@ -123,7 +129,12 @@ fn bitcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let range = match &args[2..] {
         [] => None,
         [start, end, unit_arg @ ..] if unit_arg.len() <= 1 => {
-            Some((integer(start)?, integer(end)?, unit(unit_arg.first())?))
+            let (start, end) = (integer(start)?, integer(end)?);
+            // A range that is empty on its face is answered before the unit is looked at (Redis 7).
+            if start < 0 && end < 0 && start > end {
+                return Ok(Reply::Int(0));
+            }
+            Some((start, end, unit(unit_arg.first())?))
         }
         _ => return Err(Error::syntax()),
     };
@@ -142,7 +153,12 @@ fn bitpos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let (start, end, unit) = match &args[3..] {
         [] => (0, None, Unit::Byte),
         [start] => (integer(start)?, None, Unit::Byte),
-        [start, end, rest @ ..] if rest.len() <= 1 => (integer(start)?, Some(integer(end)?), unit(rest.first())?),
+        [start, end, rest @ ..] if rest.len() <= 1 => {
+            let start = integer(start)?;
+            // The unit is looked at before the end (Redis 7).
+            let unit = unit(rest.first())?;
+            (start, Some(integer(end)?), unit)
+        }
         _ => return Err(Error::syntax()),
     };
     Ok(Reply::Int(bits::position(&bytes, bit, start, end, unit).map_or(-1, |position| position as i64)))
@@ -256,6 +272,7 @@ fn bitfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let end = steps.iter().map(Step::end).max().unwrap_or(0);
     let mut changes = 0;
     let replies = keys.edit_or_create(args[1], |string: &mut Str, edit| {
+        changes += (string.len() < end) as usize;
         string.grow_to(end, edit)?;
         steps.iter().map(|step| perform(step, string, edit, &mut changes)).collect::<Result<Vec<Reply>>>()
     })??;
@@ -278,12 +295,17 @@ fn perform(
     edit: &mut crate::value::Edit<'_, crate::value::StrOp>,
     changes: &mut usize,
 ) -> Result<Reply> {
-    let result = match *step {
+    let (field, offset) = match *step {
         Step::Get(..) => return Ok(read(step, string)),
+        Step::Set(field, offset, ..) | Step::Increment(field, offset, ..) => (field, offset),
+    };
+    let before = field.get(string, offset);
+    let result = match *step {
+        Step::Get(..) => None,
         Step::Set(field, offset, value, overflow) => field.set(string, offset, value, overflow, edit)?,
         Step::Increment(field, offset, value, overflow) => field.increment(string, offset, value, overflow, edit)?,
     };
-    *changes += result.is_some() as usize;
+    *changes += (result.is_some() && field.get(string, offset) != before) as usize;
     Ok(result.map_or(Reply::Nil, Reply::Int))
 }
 

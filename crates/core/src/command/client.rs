@@ -59,6 +59,7 @@ pub(super) const COMMANDS: &[Spec] = &[row("client", container, -2, "2.4.0", "",
             "Makes the connection's look-ups leave no trace in LRU and LFU.",
         ),
         row("client|getredir", getredir, 2, "6.0.0", "", "Tells where invalidation messages go."),
+        row("client|caching", caching, 3, "6.0.0", "YES | NO", "Says whether the next command's keys are tracked."),
         row("client|trackinginfo", trackinginfo, 2, "6.2.0", "", "Tells how this connection tracks keys."),
         row("client|help", client_help, 2, "5.0.0", "", "Shows what CLIENT can do."),
     ])];
@@ -128,6 +129,12 @@ fn no_evict(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 fn no_touch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     ctx.session.no_touch = on_or_off(args[2])?;
     Ok(Reply::Ok)
+}
+
+fn caching(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let text =
+        "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled";
+    Err(if is(args[2], "YES") || is(args[2], "NO") { Error::err(text) } else { Error::syntax() })
 }
 
 fn getredir(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {

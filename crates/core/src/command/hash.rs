@@ -146,6 +146,9 @@ fn hincrby(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn hincrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let by = Extended::parse(args[3]).ok_or_else(Error::not_a_float)?;
+    if by.is_infinite() {
+        return Err(Error::err("value is NaN or Infinity"));
+    }
     let mut keys = ctx.keys();
     let sum = keys.edit_or_create(args[1], |hash: &mut Hash, edit| hash.increment_by_float(args[2], by, edit))??;
     keys.notify(EventClass::HASH, "hincrbyfloat", args[1]);

@@ -211,7 +211,8 @@ fn kind(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 fn keys(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut found = Vec::new();
     ctx.keys().each_key(|key| {
-        if glob::matches(args[1], key) {
+        // A lone star takes the empty key too, which no other pattern does.
+        if args[1] == b"*" || glob::matches(args[1], key) {
             found.push(Reply::bulk(key));
         }
     });

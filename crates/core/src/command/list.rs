@@ -1,6 +1,6 @@
 //! Commands on lists, waiting ones included.
 
-use super::arguments::{integer, is, positive_or, timeout};
+use super::arguments::{integer, is, pop_count, positive_or, timeout};
 use super::context::Context;
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use crate::error::{Error, Result};
@@ -358,12 +358,6 @@ fn lpos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
                          to start from the end of the list",
                     ));
                 }
-                // Its opposite does not exist.
-                if rank == i64::MIN {
-                    return Err(Error::err(
-                        "value is out of range, value must between -9223372036854775807 and 9223372036854775807",
-                    ));
-                }
             }
             o if is(o, "COUNT") => count = Some(not_negative(pair[1], "COUNT can't be negative")?),
             o if is(o, "MAXLEN") => looked_at = not_negative(pair[1], "MAXLEN can't be negative")?,
@@ -446,6 +440,9 @@ fn block_pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<Reply>
     let keys = &args[1..args.len() - 1];
     let deadline = timeout(args[args.len() - 1], ctx.state.clock.now_ms)?;
     for key in keys {
+        if !ctx.may_take(key) {
+            continue;
+        }
         if let Some(elements) = take(&mut ctx.keys(), key, side, 1)? {
             let element = elements.into_iter().next().map_or(Reply::Nil, Reply::Bulk);
             return Ok(Reply::Array(vec![Reply::bulk(key), element]));
@@ -473,18 +470,15 @@ impl<'a, 'b> MultiPop<'a, 'b> {
     fn parse(args: &'b [&'a [u8]]) -> Result<Self> {
         let numkeys = positive_or(args[0], "numkeys should be greater than 0")?;
         let keys = args.get(1..1 + numkeys).ok_or_else(Error::syntax)?;
-        let (side, count) = match &args[1 + numkeys..] {
-            [where_from] => (side(where_from)?, 1),
-            [where_from, option, count] if is(option, "COUNT") => {
-                (side(where_from)?, positive_or(count, "count should be greater than 0")?)
-            }
-            _ => return Err(Error::syntax()),
-        };
-        Ok(MultiPop { keys, side, count })
+        let (end, options) = args[1 + numkeys..].split_first().ok_or_else(Error::syntax)?;
+        Ok(MultiPop { keys, side: side(end)?, count: pop_count(options)? })
     }
 
     fn pop(&self, ctx: &mut Context<'_>) -> Result<Option<Reply>> {
         for key in self.keys {
+            if !ctx.may_take(key) {
+                continue;
+            }
             if let Some(elements) = take(&mut ctx.keys(), key, self.side, self.count)? {
                 let elements = elements.into_iter().map(Reply::Bulk).collect();
                 return Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Array(elements)])));

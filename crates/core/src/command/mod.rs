@@ -10,6 +10,7 @@ pub mod waiting;
 
 mod bitmap;
 mod client;
+mod cluster;
 mod commands;
 mod config;
 mod debug;

@@ -48,6 +48,14 @@ pub(super) const COMMANDS: &[Spec] = &[
         "3.0.0",
         row("wait", wait, 3, Flags::NOSCRIPT, "numreplicas timeout", "Counts the replicas that have all writes."),
     ),
+    row(
+        "shutdown",
+        shutdown,
+        -1,
+        ADMIN.union(Flags::ALLOW_BUSY).union(Flags::NO_MULTI),
+        "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
+        "Ends the server.",
+    ),
     row("lastsave", lastsave, 1, FAST, "", "Tells when the data was last saved."),
     since(
         "5.0.0",
@@ -125,7 +133,10 @@ fn flushall(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let index = |arg: &[u8], error: &'static str| number::parse_i64(arg).ok_or_else(|| Error::err(error));
+    let index = |arg: &[u8], error: &'static str| {
+        let index = number::parse_i64(arg).filter(|n| i32::try_from(*n).is_ok());
+        index.ok_or_else(|| Error::err(error))
+    };
     let a = database(ctx.state, index(args[1], "invalid first DB index")?)?;
     let b = database(ctx.state, index(args[2], "invalid second DB index")?)?;
     ctx.state.keyspace.swap(a, b, &mut ctx.effect.keys);
@@ -149,6 +160,19 @@ fn wait(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     }
     // There are no replicas yet, so none can acknowledge and there is nothing to wait for.
     Ok(Reply::Int(0))
+}
+
+/// There is no data to save yet, so the options that steer saving are read and change nothing.
+fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let known = |arg: &&[u8]| ["NOSAVE", "SAVE", "NOW", "FORCE"].iter().any(|word| is(arg, word));
+    match &args[1..] {
+        [only] if is(only, "ABORT") => Err(Error::err("No shutdown in progress.")),
+        options if options.iter().all(known) => {
+            ctx.state.shutdown_wanted = true;
+            Ok(Reply::None)
+        }
+        _ => Err(Error::syntax()),
+    }
 }
 
 fn lastsave(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {

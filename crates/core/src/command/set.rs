@@ -240,8 +240,7 @@ fn srandmember(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     };
     let Some(set) = keys.get::<Set>(key)? else { return Ok(Reply::Array(Vec::new())) };
     Ok(if count >= 0 {
-        // Distinct members are a set to RESP3, repeated ones cannot be.
-        Reply::Set(set.sample(count as usize, &mut random).into_iter().map(Reply::bulk).collect())
+        Reply::bulks(set.sample(count as usize, &mut random))
     } else {
         Reply::bulks((0..count.unsigned_abs()).filter_map(|_| set.random(&mut random)))
     })

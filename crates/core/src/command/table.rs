@@ -2,8 +2,8 @@
 
 use super::spec::Spec;
 use super::{
-    bitmap, client, commands, config, connection, debug, expire, hash, info, key, list, pubsub, server, set, sort,
-    string, transaction, zset, zset_algebra, zset_range,
+    bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, server, set,
+    sort, string, transaction, zset, zset_algebra, zset_range,
 };
 use std::sync::LazyLock;
 
@@ -12,6 +12,7 @@ const FAMILIES: &[&[Spec]] = &[
     connection::COMMANDS,
     client::COMMANDS,
     commands::COMMANDS,
+    cluster::COMMANDS,
     config::COMMANDS,
     info::COMMANDS,
     server::COMMANDS,

@@ -1,6 +1,6 @@
 //! Commands on single sorted sets, waiting ones included.
 
-use super::arguments::{cursor, float, is, positive_or, timeout};
+use super::arguments::{cursor, float, is, pop_count, positive_or, timeout};
 use super::context::Context;
 use super::key::{ScanOptions, scan_reply};
 use super::spec::{Flags, Group, Keys, Run, Spec};
@@ -334,6 +334,9 @@ fn block_pop(ctx: &mut Context<'_>, args: &[&[u8]], max: bool) -> Result<Reply> 
     let names = &args[1..args.len() - 1];
     let deadline = timeout(args[args.len() - 1], ctx.state.clock.now_ms)?;
     for key in names {
+        if !ctx.may_take(key) {
+            continue;
+        }
         if let Some((member, score)) =
             take(&mut ctx.keys(), key, max, 1)?.and_then(|members| members.into_iter().next())
         {
@@ -362,21 +365,20 @@ impl<'a, 'b> MultiPop<'a, 'b> {
     fn parse(args: &'b [&'a [u8]]) -> Result<Self> {
         let numkeys = positive_or(args[0], "numkeys should be greater than 0")?;
         let keys = args.get(1..1 + numkeys).ok_or_else(Error::syntax)?;
-        let (end, count) = match &args[1 + numkeys..] {
-            [end] => (end, 1),
-            [end, option, count] if is(option, "COUNT") => (end, positive_or(count, "count should be greater than 0")?),
-            _ => return Err(Error::syntax()),
-        };
+        let (end, options) = args[1 + numkeys..].split_first().ok_or_else(Error::syntax)?;
         let max = match end {
             end if is(end, "MIN") => false,
             end if is(end, "MAX") => true,
             _ => return Err(Error::syntax()),
         };
-        Ok(MultiPop { keys, max, count })
+        Ok(MultiPop { keys, max, count: pop_count(options)? })
     }
 
     fn pop(&self, ctx: &mut Context<'_>) -> Result<Option<Reply>> {
         for key in self.keys {
+            if !ctx.may_take(key) {
+                continue;
+            }
             if let Some(members) = take(&mut ctx.keys(), key, self.max, self.count)? {
                 // Pairs are nested here even in RESP2.
                 let pair = |(member, score)| Reply::Array(vec![Reply::Bulk(member), Reply::Double(score)]);

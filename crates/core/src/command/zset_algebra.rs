@@ -1,6 +1,6 @@
 //! Commands that combine sorted sets (and sets): ZUNION, ZINTER, ZDIFF, their storing forms, ZINTERCARD.
 
-use super::arguments::{is, positive_or};
+use super::arguments::is;
 use super::context::Context;
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use super::zset::members_reply;
@@ -171,7 +171,14 @@ fn sources<'k>(keys: &'k mut keyspace::Keys<'_>, names: &[&[u8]]) -> Result<Vec<
     keys.values(names).into_iter().map(source).collect()
 }
 
+/// Redis complains of a key's type before it reads the options.
+fn check_types(ctx: &mut Context<'_>, args: &[&[u8]], command: &str) -> Result<()> {
+    let (names, _) = counted(args, command)?;
+    sources(&mut ctx.keys(), names).map(|_| ())
+}
+
 fn get(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation, command: &str) -> Result<Reply> {
+    check_types(ctx, &args[1..], command)?;
     let request = Request::parse(&args[1..], operation, false, command)?;
     let thresholds = ctx.state.keyspace.shared.thresholds.clone();
     let result = request.run(&mut ctx.keys(), &thresholds)?;
@@ -179,6 +186,7 @@ fn get(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation, command: &st
 }
 
 fn store(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation, command: &'static str) -> Result<Reply> {
+    check_types(ctx, &args[2..], command)?;
     let request = Request::parse(&args[2..], operation, true, command)?;
     let thresholds = ctx.state.keyspace.shared.thresholds.clone();
     let mut keys = ctx.keys();
@@ -218,10 +226,9 @@ fn zdiffstore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn zintercard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let numkeys = positive_or(args[1], "numkeys should be greater than 0")?;
-    let names =
-        args.get(2..2 + numkeys).ok_or_else(|| Error::err("Number of keys can't be greater than number of args"))?;
-    let limit = super::arguments::cardinality_limit(&args[2 + numkeys..])?;
+    let (names, options) = counted(&args[1..], "zintercard")?;
     let mut keys = ctx.keys();
+    sources(&mut keys, names)?;
+    let limit = super::arguments::cardinality_limit(options)?;
     Ok(Reply::Int(algebra::intersection_count(&sources(&mut keys, names)?, limit) as i64))
 }

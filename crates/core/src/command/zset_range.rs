@@ -166,15 +166,15 @@ struct RangeRequest<'a> {
 impl<'a> RangeRequest<'a> {
     /// Reads `start stop [options]`. `by` and `reverse` are None where options may choose them.
     fn parse(args: &[&'a [u8]], by: Option<By>, reverse: Option<bool>, scores_allowed: bool) -> Result<Self> {
-        let (mut chosen_by, mut chosen_reverse, mut limit, mut scores) = (By::Rank, false, None, false);
+        let (mut chosen_by, mut chosen_reverse, mut limit, mut scores) = (None, None, None, false);
         let mut rest = &args[2..];
         while let Some((option, after)) = rest.split_first() {
             rest = after;
             match option {
                 o if is(o, "WITHSCORES") && scores_allowed => scores = true,
-                o if is(o, "BYSCORE") && by.is_none() => chosen_by = By::Score,
-                o if is(o, "BYLEX") && by.is_none() => chosen_by = By::Lex,
-                o if is(o, "REV") && reverse.is_none() => chosen_reverse = true,
+                o if is(o, "BYSCORE") && by.or(chosen_by).is_none() => chosen_by = Some(By::Score),
+                o if is(o, "BYLEX") && by.or(chosen_by).is_none() => chosen_by = Some(By::Lex),
+                o if is(o, "REV") && reverse.or(chosen_reverse).is_none() => chosen_reverse = Some(true),
                 o if is(o, "LIMIT") && rest.len() >= 2 => {
                     limit = Some((integer(rest[0])?, integer(rest[1])?));
                     rest = &rest[2..];
@@ -182,8 +182,8 @@ impl<'a> RangeRequest<'a> {
                 _ => return Err(Error::syntax()),
             }
         }
-        let by = by.unwrap_or(chosen_by);
-        let reverse = reverse.unwrap_or(chosen_reverse);
+        let by = by.or(chosen_by).unwrap_or(By::Rank);
+        let reverse = reverse.or(chosen_reverse).unwrap_or(false);
         if limit.is_some_and(|(_, count)| count != -1) && by == By::Rank {
             return Err(Error::err(
                 "syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",

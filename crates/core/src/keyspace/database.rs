@@ -173,7 +173,7 @@ impl Database {
     }
 
     /// Keys whose deadlines have passed at `now_ms`, from a part of the database that `budget` bounds: it pays for each
-    /// bucket looked at (7 keys and fewer) and each key touched, from where the last call stopped, once around at most.
+    /// bucket looked at (up to 7 keys) and each key touched, from where the last call stopped to the end at most.
     /// The caller removes the keys; until then later calls find them again.
     pub fn expire_due(&mut self, now_ms: i64, budget: usize) -> Vec<Box<[u8]>> {
         self.deadlines.due(now_ms, budget)

@@ -1,8 +1,8 @@
 //! The index of keys with a deadline: finds the due ones without touching the others.
 //!
 //! A second dict over the same entries. Each slot holds the entry's address (divided by 16: 44 bits) and 20 bits of a
-//! coarse deadline, so a sweep reads buckets one after another (15 bytes a key, 10 M keys in some 20 ms) and touches an
-//! entry when its coarse deadline has come.
+//! coarse deadline, so a sweep reads buckets one after another (15 bytes and about 4 ns a key) and touches an entry
+//! when its coarse deadline has come.
 //!
 //! The coarse deadline counts seconds modulo 2^20 and never lies after the true one. It may lie before: a deadline that
 //! moves later (SET with EX of a key that has one, the common case) leaves the index alone; the sweep that comes too
@@ -120,7 +120,7 @@ impl Deadlines {
         }
     }
 
-    /// Looks at the next buckets, once around at most, and returns the keys whose deadlines have passed. `budget` is
+    /// Looks at the next buckets, to the last one at most, and returns the keys whose deadlines have passed. `budget` is
     /// counted down by one for each bucket and each entry that was touched.
     pub fn due(&mut self, now_ms: i64, mut budget: usize) -> Vec<Box<[u8]>> {
         let now_s = now_ms.div_euclid(1000);
@@ -130,17 +130,14 @@ impl Deadlines {
         }
         self.reference_s = now_s;
         let mut due = Vec::new();
-        for _ in 0..self.dict.bucket_count() {
-            if self.position >= self.dict.bucket_count() {
-                self.position = 0;
-            }
+        while self.position < self.dict.bucket_count() && budget > 0 {
             let touched = self.sweep_bucket(now_ms, now_s, &mut due);
             self.position += 1;
             self.untrusted = self.untrusted.saturating_sub(1);
             budget = budget.saturating_sub(1 + touched);
-            if budget == 0 {
-                break;
-            }
+        }
+        if self.position >= self.dict.bucket_count() {
+            self.position = 0;
         }
         due
     }
@@ -148,7 +145,7 @@ impl Deadlines {
     /// True if the next sweep starts a new round.
     #[cfg(test)]
     pub fn is_back_at_start(&self) -> bool {
-        self.position >= self.dict.bucket_count()
+        self.position == 0
     }
 
     fn sweep_bucket(&mut self, now_ms: i64, now_s: i64, due: &mut Vec<Box<[u8]>>) -> usize {

@@ -62,12 +62,12 @@ pub fn set(string: &mut Str, offset: u64, bit: bool, edit: &mut Edit<StrOp>) -> 
     Ok(old & mask != 0)
 }
 
-/// The bits of a range given in bytes or bits, ends included.
-fn bit_range(bytes: &[u8], start: i64, stop: i64, unit: Unit) -> Range<usize> {
+/// The bits of a range given in bytes or bits; `clip` makes positions of its ends.
+fn bit_range(bytes: &[u8], unit: Unit, clip: impl Fn(usize) -> Range<usize>) -> Range<usize> {
     match unit {
-        Unit::Bit => range::text_positions(start, stop, bytes.len() * 8),
+        Unit::Bit => clip(bytes.len() * 8),
         Unit::Byte => {
-            let range = range::text_positions(start, stop, bytes.len());
+            let range = clip(bytes.len());
             range.start * 8..range.end * 8
         }
     }
@@ -75,7 +75,9 @@ fn bit_range(bytes: &[u8], start: i64, stop: i64, unit: Unit) -> Range<usize> {
 
 /// BITCOUNT: how many bits are set, in a range if one is given.
 pub fn count(bytes: &[u8], range: Option<(i64, i64, Unit)>) -> u64 {
-    let bits = range.map_or(0..bytes.len() * 8, |(start, stop, unit)| bit_range(bytes, start, stop, unit));
+    let bits = range.map_or(0..bytes.len() * 8, |(start, stop, unit)| {
+        bit_range(bytes, unit, |len| range::text_positions(start, stop, len))
+    });
     if bits.is_empty() {
         return 0;
     }
@@ -94,7 +96,7 @@ fn ones(bytes: &[u8]) -> u64 {
 /// BITPOS: the first bit that is `bit`, in the range from `start` to `stop`. A string is followed by zeros, so a search
 /// for a zero finds one after the end unless a `stop` was given.
 pub fn position(bytes: &[u8], bit: bool, start: i64, stop: Option<i64>, unit: Unit) -> Option<u64> {
-    let whole = bit_range(bytes, start, stop.unwrap_or(-1), unit);
+    let whole = bit_range(bytes, unit, |len| range::clipped_positions(start, stop.unwrap_or(-1), len));
     if whole.is_empty() {
         return None;
     }
@@ -267,9 +269,10 @@ mod tests {
             let bytes = random_bytes(&mut random);
             let unit = if random.below(2) == 0 { Unit::Bit } else { Unit::Byte };
             let (start, stop) = (random.below(100) as i64 - 50, random.below(100) as i64 - 50);
-            let bits = bit_range(&bytes, start, stop, unit);
+            let bits = bit_range(&bytes, unit, |len| range::text_positions(start, stop, len));
             let set = |i: &usize| get(&bytes, *i as u64);
             assert_eq!(bits.clone().filter(set).count() as u64, count(&bytes, Some((start, stop, unit))));
+            let bits = bit_range(&bytes, unit, |len| range::clipped_positions(start, stop, len));
             let first = bits.clone().find(|i| !set(i)).map(|i| i as u64);
             assert_eq!(first, position(&bytes, false, start, Some(stop), unit));
             assert_eq!(bits.clone().find(set).map(|i| i as u64), position(&bytes, true, start, Some(stop), unit));

@@ -6,6 +6,7 @@
 
 use super::table::Entry;
 use crate::ds::thin::ThinBytes;
+use std::ptr::NonNull;
 
 /// A field with its value.
 #[derive(Clone)]
@@ -22,27 +23,14 @@ impl Pair {
         Pair(bytes)
     }
 
-    /// Where the field starts and where the value does.
-    #[inline]
-    fn bounds(&self) -> (usize, usize) {
-        let first = self.0[0];
-        if first < 0x80 { (1, 1 + first as usize) } else { read_prefix(&self.0) }
-    }
-
-    #[inline]
-    pub fn field(&self) -> &[u8] {
-        let (start, end) = self.bounds();
-        &self.0[start..end]
-    }
-
     #[inline]
     pub fn value(&self) -> &[u8] {
-        &self.0[self.bounds().1..]
+        split(&self.0).1
     }
 
     /// Puts another value, in place where it fits without wasting more than half.
     pub fn set_value(&mut self, value: &[u8]) {
-        let (start, end) = self.bounds();
+        let (start, end) = bounds(&self.0);
         let len = end + value.len();
         if len <= self.0.capacity() && len >= self.0.capacity() / 2 {
             self.0.resize(len);
@@ -53,20 +41,67 @@ impl Pair {
     }
 }
 
-impl Entry for Pair {
+/// Where the field starts and where the value does.
+#[inline]
+fn bounds(bytes: &[u8]) -> (usize, usize) {
+    let first = bytes[0];
+    if first < 0x80 { (1, 1 + first as usize) } else { read_prefix(bytes) }
+}
+
+/// Field and value.
+#[inline]
+fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let (start, end) = bounds(bytes);
+    (&bytes[start..end], &bytes[end..])
+}
+
+// SAFETY: a Pair is its ThinBytes, for which the contract holds; the field's bytes are never written again.
+unsafe impl Entry for Pair {
+    /// Field and value.
+    type Shown<'a> = (&'a [u8], &'a [u8]);
+
+    fn into_raw(self) -> NonNull<u8> {
+        self.0.into_raw()
+    }
+    unsafe fn from_raw(raw: NonNull<u8>) -> Self {
+        // SAFETY: by the same contract.
+        Pair(unsafe { ThinBytes::from_raw(raw) })
+    }
     #[inline]
-    fn key(&self) -> &[u8] {
-        self.field()
+    unsafe fn show<'a>(raw: NonNull<u8>) -> (&'a [u8], &'a [u8]) {
+        // SAFETY: by the same contract.
+        split(unsafe { ThinBytes::slice_of_raw(raw) })
+    }
+    #[inline]
+    unsafe fn key<'a>(raw: NonNull<u8>) -> &'a [u8] {
+        // SAFETY: by the same contract.
+        split(unsafe { ThinBytes::slice_of_raw(raw) }).0
     }
     fn memory(&self) -> usize {
         self.0.memory()
     }
 }
 
-impl Entry for ThinBytes {
+// SAFETY: the raw pointer is the allocation itself (or the static of empty strings), which moves only when written.
+unsafe impl Entry for ThinBytes {
+    type Shown<'a> = &'a [u8];
+
+    fn into_raw(self) -> NonNull<u8> {
+        ThinBytes::into_raw(self)
+    }
+    unsafe fn from_raw(raw: NonNull<u8>) -> Self {
+        // SAFETY: by the same contract.
+        unsafe { ThinBytes::from_raw(raw) }
+    }
     #[inline]
-    fn key(&self) -> &[u8] {
-        self
+    unsafe fn show<'a>(raw: NonNull<u8>) -> &'a [u8] {
+        // SAFETY: by the same contract.
+        unsafe { ThinBytes::slice_of_raw(raw) }
+    }
+    #[inline]
+    unsafe fn key<'a>(raw: NonNull<u8>) -> &'a [u8] {
+        // SAFETY: by the same contract.
+        unsafe { ThinBytes::slice_of_raw(raw) }
     }
     fn memory(&self) -> usize {
         ThinBytes::memory(self)
@@ -106,10 +141,10 @@ mod tests {
         for len in [0, 1, 127, 128, 20_000] {
             let field = vec![b'f'; len];
             let mut pair = Pair::new(&field, b"value");
-            assert_eq!((&field[..], &b"value"[..]), (pair.field(), pair.value()));
+            assert_eq!((&field[..], &b"value"[..]), split(&pair.0));
             for value in ["", "other", "a longer one than before", "x"] {
                 pair.set_value(value.as_bytes());
-                assert_eq!((&field[..], value.as_bytes()), (pair.field(), pair.value()));
+                assert_eq!((&field[..], value.as_bytes()), split(&pair.0));
             }
         }
     }

@@ -93,7 +93,7 @@ impl Hash {
     pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
         match &self.0 {
             Encoding::Small(packed) => packed.get(packed.next(packed.find(field, 2)?)),
-            Encoding::Large(table) => table.get(field).map(Pair::value),
+            Encoding::Large(table) => Some(table.get(field)?.1),
         }
     }
 
@@ -121,24 +121,27 @@ impl Hash {
 
     /// Sets a field; true when it is new.
     fn set_one(&mut self, field: &[u8], value: &[u8], edit: &mut Edit<HashOp>) -> bool {
-        edit.redo(|| HashOp::Set([field, value].into_iter().collect()));
         match &mut self.0 {
             Encoding::Small(packed) => {
                 let Some(place) = packed.find(field, 2) else {
+                    if packed.len() / 2 >= edit.thresholds.hash_entries {
+                        self.enlarge(edit);
+                        return self.set_one(field, value, edit);
+                    }
+                    edit.redo(|| HashOp::Set([field, value].into_iter().collect()));
                     edit.undo(|| HashOp::Remove([field].into_iter().collect()));
                     packed.push_back(field);
                     packed.push_back(value);
-                    if packed.len() / 2 > edit.thresholds.hash_entries {
-                        self.enlarge(edit);
-                    }
                     return true;
                 };
+                edit.redo(|| HashOp::Set([field, value].into_iter().collect()));
                 let place = packed.next(place);
                 edit.undo(|| HashOp::Set([field, packed.get(place).expect("a value follows")].into_iter().collect()));
                 packed.replace(place, value);
                 false
             }
             Encoding::Large(table) => {
+                edit.redo(|| HashOp::Set([field, value].into_iter().collect()));
                 let mut old = None;
                 let wants_undo = edit.wants_undo();
                 let found = |pair: &mut Pair| {
@@ -165,7 +168,7 @@ impl Hash {
 
     fn to_table(&self) -> Hash {
         let mut table = Table::with_capacity(self.len() + 1);
-        self.iter().for_each(|(field, value)| table.insert_new(table::hash(field), Pair::new(field, value)));
+        self.iter().for_each(|(field, value)| table.insert_new(table::hash_of(field), Pair::new(field, value)));
         Hash(Encoding::Large(table))
     }
 
@@ -207,6 +210,9 @@ impl Hash {
 
     /// HINCRBYFLOAT: adds to the number in a field (0 when missing); the text of the sum.
     pub fn increment_by_float(&mut self, field: &[u8], by: Extended, edit: &mut Edit<HashOp>) -> Result<Blob> {
+        if by.is_infinite() {
+            return Err(Error::err("value is NaN or Infinity"));
+        }
         let number = match self.get(field) {
             Some(value) => Extended::parse(value).ok_or_else(|| Error::err("hash value is not a float"))?,
             None => Extended::from_i64(0),
@@ -218,10 +224,10 @@ impl Hash {
     }
 
     /// The fields with their values: in order of arrival while small.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let (small, large) = match &self.0 {
             Encoding::Small(packed) => (Some(pairs(packed)), None),
-            Encoding::Large(table) => (None, Some(table.iter().map(|pair| (pair.field(), pair.value())))),
+            Encoding::Large(table) => (None, Some(table.iter())),
         };
         small.into_iter().flatten().chain(large.into_iter().flatten())
     }
@@ -234,7 +240,7 @@ impl Hash {
                 pairs(packed).for_each(|(field, value)| show(field, value));
                 0
             }
-            Encoding::Large(table) => table.scan(cursor, count, |pair| show(pair.field(), pair.value())),
+            Encoding::Large(table) => table.scan(cursor, count, |(field, value)| show(field, value)),
         }
     }
 
@@ -246,7 +252,7 @@ impl Hash {
                 let field = packed.place(2 * random.below(self.len() as u64) as usize);
                 Some((packed.get(field)?, packed.get(packed.next(field))?))
             }
-            Encoding::Large(table) => table.random(random).map(|pair| (pair.field(), pair.value())),
+            Encoding::Large(table) => table.random(random),
         }
     }
 
@@ -364,7 +370,9 @@ impl PartialEq for Hash {
 
 impl std::fmt::Debug for Hash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_map().entries(self.iter().map(|(k, v)| (k.escape_ascii(), v.escape_ascii()))).finish()
+        f.debug_map()
+            .entries(self.iter().map(|(k, v)| (k.escape_ascii().to_string(), v.escape_ascii().to_string())))
+            .finish()
     }
 }
 

@@ -146,7 +146,10 @@ impl List {
     pub fn pop(&mut self, side: Side, edit: &mut Edit<ListOp>) -> Option<Blob> {
         let (node, place) = match side {
             Side::Front => (0, self.nodes.front()?.first()),
-            Side::Back => (self.nodes.len() - 1, self.nodes.back()?.place(self.nodes.back()?.len() - 1)),
+            Side::Back => {
+                let last = self.nodes.back()?;
+                (self.nodes.len() - 1, last.place(last.len() - 1))
+            }
         };
         let value = Blob::from_slice(self.nodes[node].get(place)?);
         let count = |of: Side| (of == side) as u64;

@@ -19,6 +19,8 @@ pub mod set;
 pub mod set_algebra;
 pub mod string;
 mod table;
+#[cfg(test)]
+mod tests;
 mod thresholds;
 pub mod zset;
 

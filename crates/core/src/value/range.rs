@@ -10,12 +10,17 @@ pub fn positions(start: i64, stop: i64, len: usize) -> Range<usize> {
     if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
 }
 
-/// The same for bytes and bits of a string (GETRANGE, BITCOUNT, BITPOS), where Redis moves a `stop` before the
-/// beginning to the first position instead of giving nothing.
+/// The same for bytes and bits of a string (GETRANGE, BITCOUNT), where Redis moves a `stop` before the beginning to the
+/// first position instead of giving nothing.
 pub fn text_positions(start: i64, stop: i64, len: usize) -> Range<usize> {
     if start < 0 && stop < 0 && start > stop {
         return 0..0;
     }
+    clipped_positions(start, stop, len)
+}
+
+/// The same for BITPOS, which does not look for ends out of order before it moves both to the first position.
+pub fn clipped_positions(start: i64, stop: i64, len: usize) -> Range<usize> {
     let start = from_end(start, len).max(0);
     let stop = from_end(stop, len).max(0).min(len as i64 - 1);
     if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
@@ -68,6 +73,7 @@ mod tests {
     fn text_positions_keep_the_first_byte_for_an_early_stop() {
         assert_eq!(0..1, text_positions(-100, -50, 3));
         assert_eq!(0..0, text_positions(-50, -100, 3));
+        assert_eq!(0..1, clipped_positions(-50, -100, 3));
         assert_eq!(0..3, text_positions(0, -1, 3));
         assert_eq!(0..0, text_positions(0, -1, 0));
     }

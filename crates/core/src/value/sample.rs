@@ -1,7 +1,8 @@
 //! Random samples without repetition, from a sequence or from something that can only be picked from.
 
 use crate::env::Xoshiro;
-use hashbrown::HashSet;
+use foldhash::fast::RandomState;
+use std::collections::HashSet;
 
 /// `count` of the `len` elements of a sequence, each subset as likely, in the sequence's order.
 pub(super) fn select<T>(elements: impl Iterator<Item = T>, len: usize, count: usize, random: &mut Xoshiro) -> Vec<T> {
@@ -33,7 +34,7 @@ pub(super) fn pick<T, N: std::hash::Hash + Eq>(
     name: impl Fn(&T) -> N,
 ) -> Vec<T> {
     let mut chosen = Vec::with_capacity(count);
-    let mut names = HashSet::with_capacity(count);
+    let mut names = HashSet::with_capacity_and_hasher(count, RandomState::default());
     while chosen.len() < count {
         let Some(element) = pick() else { break };
         if names.insert(name(&element)) {

@@ -137,17 +137,18 @@ impl Set {
     pub fn add_one(&mut self, member: &[u8], edit: &mut Edit<SetOp>) -> bool {
         match &mut self.0 {
             Encoding::Integers(integers) => {
-                let Some(n) = parse_i64(member) else {
-                    self.enlarge(edit);
-                    return self.add_one(member, edit);
-                };
-                if !integers.insert(n) {
+                let integer = parse_i64(member);
+                if integer.is_some_and(|n| integers.contains(n)) {
                     return false;
                 }
+                match integer {
+                    Some(n) if integers.len() < edit.thresholds.set_integers => integers.insert(n),
+                    _ => {
+                        self.enlarge(edit);
+                        return self.add_one(member, edit);
+                    }
+                };
                 edit.undo(|| SetOp::Remove([member].into_iter().collect()));
-                if integers.len() > edit.thresholds.set_integers {
-                    self.enlarge(edit);
-                }
             }
             Encoding::Table(table) => {
                 if !table.upsert(member, |_| (), || ThinBytes::from_slice(member)) {
@@ -165,7 +166,7 @@ impl Set {
         if let Encoding::Integers(_) = &self.0 {
             let mut table = Table::with_capacity(self.len() + 1);
             for member in self.iter() {
-                table.insert_new(table::hash(&member), ThinBytes::from_slice(&member));
+                table.insert_new(table::hash_of(&member), ThinBytes::from_slice(&member));
             }
             let integers = std::mem::replace(self, Set(Encoding::Table(table)));
             edit.undo(|| SetOp::Replace(Box::new(integers)));
@@ -207,10 +208,10 @@ impl Set {
     }
 
     /// The members: ascending while they are few integers, in no order otherwise.
-    pub fn iter(&self) -> impl Iterator<Item = Member<'_>> + Clone {
+    pub fn iter(&self) -> impl Iterator<Item = Member<'_>> {
         let (integers, table) = match &self.0 {
             Encoding::Integers(integers) => (Some(integers.iter().map(Member::of)), None),
-            Encoding::Table(table) => (None, Some(table.iter().map(|member| Member::Bytes(member)))),
+            Encoding::Table(table) => (None, Some(table.iter().map(Member::Bytes))),
         };
         integers.into_iter().flatten().chain(table.into_iter().flatten())
     }
@@ -232,7 +233,7 @@ impl Set {
         match &self.0 {
             Encoding::Integers(integers) if integers.is_empty() => None,
             Encoding::Integers(integers) => integers.get(random.below(integers.len() as u64) as usize).map(Member::of),
-            Encoding::Table(table) => table.random(random).map(|member| Member::Bytes(member)),
+            Encoding::Table(table) => table.random(random).map(Member::Bytes),
         }
     }
 

@@ -371,7 +371,8 @@ impl ZSet {
 
     /// Equal for equal members and scores.
     pub fn digest(&self) -> u64 {
-        let add = |digest: Digest, (member, score): (&[u8], f64)| digest.bytes(member).number(score.to_bits());
+        // Plus zero, which makes 0 of -0: a small set holds the one where a large one holds the other.
+        let add = |digest: Digest, (member, score): (&[u8], f64)| digest.bytes(member).number((score + 0.0).to_bits());
         self.iter().fold(Digest::new(b'z'), add).finish()
     }
 
@@ -421,7 +422,7 @@ impl PartialEq for ZSet {
 
 impl std::fmt::Debug for ZSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_map().entries(self.iter().map(|(member, score)| (member.escape_ascii(), score))).finish()
+        f.debug_map().entries(self.iter().map(|(member, score)| (member.escape_ascii().to_string(), score))).finish()
     }
 }
 

@@ -72,6 +72,9 @@ impl<S: Slot> Default for Dict<S> {
     }
 }
 
+const fn assert_send_and_sync<T: Send + Sync>() {}
+const _: () = assert_send_and_sync::<View<u32>>();
+
 /// Entries of a chain that is being rebuilt, with their tags.
 type Chain<S> = SmallVec<[(u8, S); 24]>;
 
@@ -90,8 +93,10 @@ impl<S: Slot> Dict<S> {
     /// A dict with its buckets made for `entries` beforehand, so that filling it splits few.
     pub fn with_capacity(entries: usize) -> Self {
         let mut dict = Self::new();
-        // A quarter of the budget is left to overflow buckets.
-        let buckets = (entries as u64 * Self::BUDGET * 3 / 4 / (64 * 16)).clamp(1, 1 << 31) as u32;
+        // What full chains at even load leave of the budget to primary buckets, in sixteenths. (Splits do the rest.)
+        const PRIMARY: [u64; 5] = [9, 12, 14, 13, 13];
+        let buckets = entries as u64 * Self::BUDGET * PRIMARY[S::WIDTH - 4] / (16 * 16 * 64);
+        let buckets = buckets.clamp(1, 1 << 31) as u32;
         (0..buckets).for_each(|_| dict.body.primary.push(Line::EMPTY));
         dict.body.mask = buckets.next_power_of_two() - 1;
         dict
@@ -135,7 +140,7 @@ impl<S: Slot> Dict<S> {
     /// Removes the entry at a position that `find_at` gave; the dict has not changed since.
     pub fn remove_at(&mut self, at: At) -> S {
         let slot = self.at_mut_checked(at.0).slot(at.1);
-        self.fill_hole(at.0, at.1);
+        self.empty(at.0, at.1);
         self.body.len -= 1;
         self.shrink();
         slot
@@ -213,58 +218,52 @@ impl<S: Slot> Dict<S> {
         }
     }
 
+    /// Adds an entry to the first overflow bucket of a chain, or to a new one before it: so a chain of any length takes
+    /// an entry in constant time, and no bucket after the first overflow bucket has a hole.
     #[inline(never)]
     fn add_to_overflow(&mut self, bucket: u32, tag: u8, slot: S) {
-        let mut tail = Place::Primary(bucket);
-        while let Some(next) = self.body.at(tail).link::<S>() {
-            tail = Place::Overflow(next);
+        let first = self.body.primary.line(bucket).link::<S>();
+        if let Some(first) = first
+            && let Some(i) = self.body.overflow.line(first).free::<S>()
+        {
+            return self.body.overflow.line_mut(first).put(i, tag, slot);
         }
-        if let Some(i) = self.body.at(tail).free::<S>() {
-            return self.at_mut(tail).put(i, tag, slot);
-        }
-        let next = self.body.overflow.len();
         let mut line = Line::overflow::<S>(bucket);
+        if let Some(first) = first {
+            line.set_link::<S>(first);
+        }
         line.put(0, tag, slot);
-        if let Some((tag, slot)) = self.at_mut(tail).set_link::<S>(next) {
+        let new = self.body.overflow.len();
+        if let Some((tag, slot)) = self.body.primary.line_mut(bucket).set_link::<S>(new) {
             line.put(1, tag, slot);
         }
         self.body.overflow.push(line);
     }
 
-    /// Empties a position and fills the hole from the chain's last bucket, so that only that one has holes.
-    fn fill_hole(&mut self, place: Place, i: usize) {
-        let (mut before, mut tail) = (None, place);
-        while let Some(next) = self.body.at(tail).link::<S>() {
-            (before, tail) = (Some(tail), Place::Overflow(next));
-        }
-        if tail == place {
-            self.at_mut(place).clear::<S>(i);
-        } else {
-            let last = self.at_mut(tail);
-            let Some(j) = last.entries::<S>().next() else { unreachable!("an overflow bucket without entries") };
-            let (tag, slot) = (last.tag::<S>(j), last.slot::<S>(j));
-            last.clear::<S>(j);
+    /// Empties a position. If its chain has overflow, the first overflow bucket gives an entry to fill the hole.
+    fn empty(&mut self, place: Place, i: usize) {
+        let bucket = match place {
+            Place::Primary(bucket) => bucket,
+            Place::Overflow(index) => self.body.overflow.line(index).home::<S>(),
+        };
+        let Some(first) = self.body.primary.line(bucket).link::<S>() else {
+            return self.at_mut(place).clear::<S>(i);
+        };
+        let line = self.body.overflow.line_mut(first);
+        let Some(j) = line.entries::<S>().next() else { unreachable!("an overflow bucket without entries") };
+        let (tag, slot) = (line.tag::<S>(j), line.slot::<S>(j));
+        line.clear::<S>(j);
+        let (is_empty, next) = (line.entries::<S>().next().is_none(), line.link::<S>());
+        if (place, i) != (Place::Overflow(first), j) {
             self.at_mut(place).put(i, tag, slot);
         }
-        if let Place::Overflow(index) = tail
-            && self.body.at(tail).entries::<S>().next().is_none()
-        {
-            // A removal in the tail itself has not met the bucket before it.
-            let before = before.unwrap_or_else(|| self.before(index));
-            self.at_mut(before).clear_link::<S>();
-            self.free_overflow(index);
-        }
-    }
-
-    /// The bucket whose link is overflow bucket `index`.
-    fn before(&self, index: u32) -> Place {
-        let mut place = Place::Primary(self.body.overflow.line(index).home::<S>());
-        loop {
-            match self.body.at(place).link::<S>() {
-                Some(next) if next == index => return place,
-                Some(next) => place = Place::Overflow(next),
-                None => unreachable!("an overflow bucket outside its chain"),
+        if is_empty {
+            let head = self.body.primary.line_mut(bucket);
+            match next {
+                Some(next) => drop(head.set_link::<S>(next)),
+                None => head.clear_link::<S>(),
             }
+            self.free_overflow(first);
         }
     }
 
@@ -272,8 +271,13 @@ impl<S: Slot> Dict<S> {
     fn free_overflow(&mut self, index: u32) {
         let last = self.body.overflow.len() - 1;
         if index != last {
-            let before = self.before(last);
             let moved = *self.body.overflow.line(last);
+            let mut before = Place::Primary(moved.home::<S>());
+            while let Some(next) = self.body.at(before).link::<S>()
+                && next != last
+            {
+                before = Place::Overflow(next);
+            }
             self.at_mut(before).set_link::<S>(index);
             *self.body.overflow.line_mut(index) = moved;
         }

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::env::Xoshiro;
-use crate::value::List;
+use crate::value::list::Side;
+use crate::value::{Edit, List, Thresholds};
 
 /// What a value reads as.
 fn text(value: ValueRef<'_>) -> Vec<u8> {
@@ -14,7 +15,9 @@ fn text(value: ValueRef<'_>) -> Vec<u8> {
 }
 
 fn list() -> Value {
-    Value::List(Box::new(List(vec![vec![7; 100]; 3])))
+    let mut list = List::new();
+    list.push(Side::Back, &[&[7; 100][..]; 3], &mut Edit::silent(&Thresholds::default()));
+    Value::List(Box::new(list))
 }
 
 #[test]
@@ -43,7 +46,7 @@ fn every_length_of_key_and_value_reads_back() {
                 assert_eq!((read.key(), read.value(), read.expire_at()), (key, ValueRef::Bytes(value), at));
                 assert_eq!(read.memory() % 8, 0);
                 let (value_out, at_out) = entry.into_parts();
-                assert_eq!((value_out, at_out), (Value::Str(Str::from_slice(value)), at));
+                assert_eq!((value_out, at_out), (Value::Str(Str::new(value)), at));
             }
         }
     }
@@ -72,6 +75,27 @@ fn only_canonical_integers_become_integers() {
     for bytes in no {
         assert_eq!(Entry::new(b"k", EntryValue::Bytes(bytes), None).as_ref().value(), ValueRef::Bytes(bytes));
     }
+}
+
+#[test]
+fn a_short_string_moved_in_becomes_compact() {
+    let string = |bytes: &[u8]| EntryValue::Value(Value::Str(Str::new(bytes)));
+    let mut entry = Entry::new(b"k", string(b"short"), None);
+    assert!(!entry.as_ref().is_boxed());
+    entry.set_value(string(&[b'x'; 2000]));
+    assert!(entry.as_ref().is_boxed());
+    entry.set_value(string(b"12"));
+    assert_eq!(entry.as_ref().value(), ValueRef::Int(12));
+    // One that is changed in place stays boxed, for it may grow; moved to another entry it still shows that.
+    match entry.promote() {
+        Value::Str(string) => string.append(b"", &mut Edit::silent(&Thresholds::default())).unwrap(),
+        _ => unreachable!(),
+    };
+    assert!(entry.as_ref().is_boxed());
+    entry.set_expire(Some(1));
+    assert_eq!((entry.as_ref().encoding(), text(entry.as_ref().value())), ("raw", b"12".to_vec()));
+    let moved = Entry::new(b"k2", EntryValue::Value(entry.take_value()), None);
+    assert_eq!(moved.as_ref().encoding(), "raw");
 }
 
 #[test]
@@ -128,7 +152,7 @@ fn random_changes_agree_with_a_model() {
                     (value, at) = (new, new_at);
                 }
                 5 => {
-                    *entry.promote() = Value::Str(Str::from_slice(&new));
+                    *entry.promote() = Value::Str(Str::new(&new));
                     value = new;
                 }
                 6 => {
@@ -138,7 +162,7 @@ fn random_changes_agree_with_a_model() {
                     value = Vec::new();
                 }
                 _ => {
-                    assert_eq!(entry.take_value(), Value::Str(Str::from_slice(&value)));
+                    assert_eq!(entry.take_value(), Value::Str(Str::new(&value)));
                     assert_eq!(text(entry.as_ref().value()), b"");
                     entry.set_value(EntryValue::Bytes(&value));
                 }

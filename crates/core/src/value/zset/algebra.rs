@@ -4,7 +4,8 @@ use super::{Conditions, ZSet};
 use crate::reply::Blob;
 use crate::value::set::{Member, Set};
 use crate::value::{Edit, Thresholds};
-use hashbrown::HashMap;
+use foldhash::quality::RandomState;
+use std::collections::HashMap;
 
 /// One of the keys that are combined.
 #[derive(Clone, Copy)]
@@ -76,7 +77,7 @@ impl Source<'_> {
 
 /// ZUNION: the members of any source. Sources come with their weights.
 pub fn union(sources: &[(Source, f64)], aggregate: Aggregate, thresholds: &Thresholds) -> ZSet {
-    let mut scores: HashMap<Blob, f64> = HashMap::new();
+    let mut scores: HashMap<Blob, f64, RandomState> = HashMap::default();
     for (source, weight) in smallest_first(sources) {
         source.each(|member, score| {
             let score = zero_if_nan(weight * score);
@@ -97,8 +98,9 @@ pub fn intersection(sources: &[(Source, f64)], aggregate: Aggregate, thresholds:
         common(&sources, |member, score| {
             let mut sum = zero_if_nan(sources[0].1 * score);
             for (source, weight) in &sources[1..] {
+                // Not a number (0 times infinity) counts as 0 in a sum, and not at all in MIN and MAX, as in Redis.
                 let score = source.score(member).expect("a common member");
-                sum = aggregate.apply(sum, zero_if_nan(weight * score));
+                sum = aggregate.apply(sum, weight * score);
             }
             add(member, sum);
             true

@@ -5,6 +5,7 @@ use crate::ds::skiplist::{Handle, SkipList};
 use crate::env::Xoshiro;
 use crate::value::table::{self, Entry, Table};
 use std::ops::Range;
+use std::ptr::NonNull;
 
 /// Invariant: the table holds the handle of every node of the list, and no other.
 pub(super) struct Large {
@@ -12,14 +13,30 @@ pub(super) struct Large {
     list: SkipList,
 }
 
+/// A node as the table holds it; it does not own the node, the list does.
 struct Node(Handle);
 
-impl Entry for Node {
+// SAFETY: the raw pointer is the handle. The list keeps the node alive as long as the table holds it (the invariant of
+// `Large`), and a node's member never changes.
+unsafe impl Entry for Node {
+    type Shown<'a> = Handle;
+
+    fn into_raw(self) -> NonNull<u8> {
+        self.0.into_raw()
+    }
+    unsafe fn from_raw(raw: NonNull<u8>) -> Self {
+        // SAFETY: by the same contract.
+        Node(unsafe { Handle::from_raw(raw) })
+    }
     #[inline]
-    fn key(&self) -> &[u8] {
-        // SAFETY: a table only holds handles of nodes in the list beside it; the slice borrows the entry, so it ends
-        // before the entry leaves the table, which is before the node leaves the list.
-        unsafe { self.0.member() }
+    unsafe fn show<'a>(raw: NonNull<u8>) -> Self::Shown<'a> {
+        // SAFETY: by the same contract.
+        unsafe { Handle::from_raw(raw) }
+    }
+    #[inline]
+    unsafe fn key<'a>(raw: NonNull<u8>) -> &'a [u8] {
+        // SAFETY: by the same contract.
+        unsafe { Handle::from_raw(raw).member() }
     }
     fn memory(&self) -> usize {
         0 // the list counts its nodes
@@ -37,7 +54,7 @@ impl Large {
 
     #[inline]
     fn find(&self, member: &[u8]) -> Option<Handle> {
-        self.table.get(member).map(|node| node.0)
+        self.table.get(member)
     }
 
     /// Member and score of a node of the list.
@@ -53,7 +70,7 @@ impl Large {
 
     /// Adds a member that is not there.
     pub fn insert(&mut self, member: &[u8], score: f64) {
-        let hash = table::hash(member);
+        let hash = table::hash_of(member);
         // The node's height comes from the member's hash: as good as random to whoever does not know the seed, and the
         // same whenever the member comes back. Other bits of the hash than those the table looks at.
         let node = self.list.insert(score, member, hash.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_right(20));
@@ -106,12 +123,12 @@ impl Large {
     }
 
     pub fn random(&self, random: &mut Xoshiro) -> Option<(&[u8], f64)> {
-        self.table.random(random).map(|node| self.read(node.0))
+        self.table.random(random).map(|node| self.read(node))
     }
 
     pub fn scan(&self, cursor: u64, count: usize, mut show: impl FnMut(&[u8], f64)) -> u64 {
         self.table.scan(cursor, count, |node| {
-            let (member, score) = self.read(node.0);
+            let (member, score) = self.read(node);
             show(member, score);
         })
     }
