@@ -48,8 +48,8 @@ def test_a_failed_server_is_named():
 
 
 def test_a_figure_by_itself():
-    step = Target(2, "w", "longest_cpu_ms", "longest step", at_most=10.0)
-    [verdict] = judge([result([25, 7, 8], metric="longest_cpu_ms")], [step])
+    step = Target(2, "w", "longest_work_ms", "longest step", at_most=10.0)
+    [verdict] = judge([result([25, 7, 8], metric="longest_work_ms")], [step])
     assert (verdict.met, verdict.remark) == (True, "the rounds disagree")
     assert (verdict.figure.value, verdict.figure.low, verdict.figure.high) == (8, 7, 25)
 

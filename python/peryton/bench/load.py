@@ -56,7 +56,7 @@ class Sample:
     batch_ms: dict[float, float]
     #: The longest such times, with the number of replies that had come by then.
     slowest_ms: list[tuple[float, int]]
-    #: The most CPU time that the server used during one batch, with that number, if it was watched.
+    #: The longest that the server worked during one batch (see `Report::hardest`), with that number, if it was watched.
     hardest_ms: tuple[float, int] | None
 
     def metrics(self) -> dict[str, float]:

@@ -62,7 +62,7 @@ TARGETS: tuple[Target, ...] = (
     Target(2, "key-memory", "rss_bytes", "memory of a key (RSS)", at_most=1.0, beside="valkey"),
     Target(2, "row-memory", "used_bytes", "memory of a row (used_memory)", at_most=1.0, beside="sqlite"),
     Target(2, "row-memory", "used_bytes", "memory of a row, bytes", at_most=33.0),
-    Target(2, "growth", "longest_cpu_ms", "longest growth step, ms", at_most=10.0),
+    Target(2, "growth", "longest_work_ms", "longest growth step, ms", at_most=10.0),
 )
 
 

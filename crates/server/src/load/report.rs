@@ -6,7 +6,7 @@ use super::usage::{Cpu, Machine};
 /// One batch that took long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slow {
-    /// From sending a batch to its last reply, nanoseconds (of the server's CPU time, for the hardest batch).
+    /// From sending a batch to its last reply, nanoseconds.
     pub ns: u64,
     /// Replies that had come by then, from all connections: it tells where in a fill the wait was.
     pub after_replies: u64,
@@ -29,8 +29,8 @@ pub struct Report {
     pub batches: Histogram,
     /// The longest of these, longest first.
     pub slowest: Vec<Slow>,
-    /// The batch during which the server used most CPU time, in terms of that time; None unless it was asked for. Unlike
-    /// the longest wait it does not show when the server merely waited for a core.
+    /// The batch during which the server worked longest: the lesser of the batch's time and of the server's CPU time in
+    /// it. None unless it was asked for. Unlike the longest wait it leaves out time in which the server waited for a core.
     pub hardest: Option<Slow>,
     /// CPU time of the load generator.
     pub client: Cpu,
@@ -69,8 +69,8 @@ impl Report {
         }
     }
 
-    /// Notes the server's CPU time during a batch.
-    pub fn record_cpu(&mut self, slow: Slow) {
+    /// Notes for how long the server worked during a batch.
+    pub fn record_work(&mut self, slow: Slow) {
         self.hardest = self.hardest.max(Some(slow));
     }
 }
