@@ -15,9 +15,13 @@ pub mod value;
 
 pub mod table;
 
+pub mod engine;
+
 pub mod keyspace;
 
 pub mod txn;
+
+pub mod sql;
 
 pub mod pubsub;
 pub mod session;

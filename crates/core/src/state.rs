@@ -8,7 +8,8 @@ use crate::limits;
 use crate::pubsub::PubSub;
 use crate::session::{Session, SessionId};
 use crate::slowlog::SlowLog;
-use crate::txn::Effect;
+use crate::sql::Sql;
+use crate::txn::{Effect, Tables};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The time of the request being served; read once per request, so that a command sees one instant.
@@ -62,6 +63,10 @@ pub struct State {
     pub random: Xoshiro,
     /// Keys and values.
     pub keyspace: Keyspace,
+    /// SQL tables.
+    pub tables: Tables,
+    /// Statements over them.
+    pub sql: Sql,
     /// Subscriptions.
     pub pubsub: PubSub,
     /// Settings.
@@ -106,6 +111,8 @@ impl State {
             random: Xoshiro::from_seed(env.random_u64()),
             env,
             keyspace: Keyspace::new(limits::DATABASES),
+            tables: Tables::new(Box::new(crate::engine::Plain::new())),
+            sql: Sql::default(),
             pubsub: PubSub::default(),
             config: Config::default(),
             stats: Stats::default(),

@@ -30,6 +30,7 @@ mod pubsub;
 mod server;
 mod set;
 mod sort;
+mod sql;
 mod string;
 mod transaction;
 

@@ -3,7 +3,7 @@
 use super::spec::Spec;
 use super::{
     bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, server, set,
-    sort, string, transaction, zset, zset_algebra, zset_range,
+    sort, sql, string, transaction, zset, zset_algebra, zset_range,
 };
 use std::sync::LazyLock;
 
@@ -28,6 +28,7 @@ const FAMILIES: &[&[Spec]] = &[
     zset_range::COMMANDS,
     zset_algebra::COMMANDS,
     sort::COMMANDS,
+    sql::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
 ];
