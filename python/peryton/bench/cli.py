@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -84,6 +85,8 @@ def _command(text: str | None) -> list[str] | None:
 
 
 def _run(names: tuple[str, ...], scale: Scale, server: list[str] | None, without: tuple[str, ...], pin: bool) -> Run:
+    # A SIGTERM must unwind too, or the servers would stay behind.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     programs, absent = peers.find(server)
     programs = [program for program in programs if program.name not in without]
     chosen = names or tuple(name for name in SUITES if scale.name == FULL.name or name not in LONG)
