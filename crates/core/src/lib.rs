@@ -26,6 +26,8 @@ pub mod sql;
 pub mod pubsub;
 pub mod session;
 
+pub mod procedure;
+
 pub mod config;
 pub mod slowlog;
 pub mod state;

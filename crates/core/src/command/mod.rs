@@ -27,6 +27,7 @@ mod zset_range;
 
 pub(crate) mod connection;
 mod pubsub;
+mod script;
 mod server;
 mod set;
 mod sort;

@@ -2,7 +2,7 @@
 
 use super::spec::Spec;
 use super::{
-    bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, server, set,
+    bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, script, server, set,
     sort, sql, string, transaction, zset, zset_algebra, zset_range,
 };
 use std::sync::LazyLock;
@@ -31,6 +31,7 @@ const FAMILIES: &[&[Spec]] = &[
     sql::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
+    script::COMMANDS,
 ];
 
 /// A command and its number, which indexes the counters.
