@@ -28,6 +28,8 @@ pub struct Config {
     pub timeout_s: u64,
     /// Most clients.
     pub maxclients: usize,
+    /// How long one SQL statement may run, milliseconds; 0: for ever.
+    pub statement_timeout_ms: u64,
     /// Settings kept only so that clients that set or read them go on working.
     pub inert: Vec<(&'static str, String)>,
 }
@@ -58,6 +60,7 @@ impl Default for Config {
             output_buffer_pubsub: OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_seconds: 60 },
             timeout_s: 0,
             maxclients: 10_000,
+            statement_timeout_ms: 60_000,
             inert: INERT.iter().map(|(name, value)| (*name, value.to_string())).collect(),
         }
     }
@@ -203,6 +206,11 @@ pub static PARAMETERS: &[Parameter] = &[
         name: "maxclients",
         get: |c, _| c.maxclients.to_string(),
         set: |c, _, v| number(v).filter(|n| *n > 0).map(|n| c.maxclients = n),
+    },
+    Parameter {
+        name: "statement-timeout",
+        get: |c, _| c.statement_timeout_ms.to_string(),
+        set: |c, _, v| number(v).map(|n| c.statement_timeout_ms = n),
     },
     threshold!("hash-max-listpack-entries", hash_entries),
     threshold!("hash-max-ziplist-entries", hash_entries),

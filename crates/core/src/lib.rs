@@ -6,6 +6,7 @@
 pub mod error;
 pub mod limits;
 
+pub mod directory;
 pub mod ds;
 pub mod env;
 pub mod memory;
@@ -15,12 +16,20 @@ pub mod value;
 
 pub mod table;
 
+pub mod index;
+
+pub mod engine;
+
 pub mod keyspace;
 
 pub mod txn;
 
+pub mod sql;
+
 pub mod pubsub;
 pub mod session;
+
+pub mod procedure;
 
 pub mod config;
 pub mod slowlog;

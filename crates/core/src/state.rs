@@ -5,10 +5,12 @@ use crate::env::{Env, Xoshiro};
 use crate::error::{Code, Error};
 use crate::keyspace::{EventClass, Keyspace, Wants};
 use crate::limits;
+use crate::procedure::Scripts;
 use crate::pubsub::PubSub;
 use crate::session::{Session, SessionId};
 use crate::slowlog::SlowLog;
-use crate::txn::Effect;
+use crate::sql::Sql;
+use crate::txn::{Effect, Tables};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The time of the request being served; read once per request, so that a command sees one instant.
@@ -18,6 +20,8 @@ pub struct Clock {
     pub now_ms: i64,
     /// Microseconds since 1970.
     pub now_us: i64,
+    /// The steady clock, nanoseconds.
+    pub steady_ns: u64,
 }
 
 /// Counters for INFO.
@@ -62,6 +66,10 @@ pub struct State {
     pub random: Xoshiro,
     /// Keys and values.
     pub keyspace: Keyspace,
+    /// SQL tables.
+    pub tables: Tables,
+    /// Statements over them.
+    pub sql: Sql,
     /// Subscriptions.
     pub pubsub: PubSub,
     /// Settings.
@@ -70,6 +78,8 @@ pub struct State {
     pub stats: Stats,
     /// Counters by command, in the order of the command table.
     pub command_stats: Vec<CommandStats>,
+    /// Scripts and the interpreter that runs them.
+    pub scripts: Scripts,
     /// Slow requests.
     pub slowlog: SlowLog,
     /// All sessions but the one being served.
@@ -84,6 +94,8 @@ pub struct State {
     pub wants: Wants,
     /// Expired keys are removed though nobody touches them (DEBUG SET-ACTIVE-EXPIRE).
     pub active_expire: bool,
+    /// SHUTDOWN was called: the doors close, and who opened them ends the process.
+    pub shutdown_wanted: bool,
     /// Effects kept for tests, when `wants` asks for them and nobody logs.
     pub recorded: Option<Vec<Effect>>,
     next_session: SessionId,
@@ -96,7 +108,7 @@ impl State {
     pub fn new(mut env: Box<dyn Env>, commands: usize) -> Self {
         let now_us = env.now_us();
         let wall_at_ns = env.monotonic_ns();
-        let clock = Clock { now_ms: now_us / 1000, now_us };
+        let clock = Clock { now_ms: now_us / 1000, now_us, steady_ns: wall_at_ns };
         let run_id = (0..3).map(|_| format!("{:016x}", env.random_u64())).collect::<String>()[..40].to_string();
         State {
             clock,
@@ -104,10 +116,13 @@ impl State {
             random: Xoshiro::from_seed(env.random_u64()),
             env,
             keyspace: Keyspace::new(limits::DATABASES),
+            tables: Tables::new(Box::new(crate::engine::Memory::new())),
+            sql: Sql::default(),
             pubsub: PubSub::default(),
             config: Config::default(),
             stats: Stats::default(),
             command_stats: vec![CommandStats::default(); commands],
+            scripts: Scripts::default(),
             slowlog: SlowLog::default(),
             sessions: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -115,6 +130,7 @@ impl State {
             run_id,
             wants: Wants::empty(),
             active_expire: true,
+            shutdown_wanted: false,
             recorded: None,
             next_session: 1,
             wall_us: now_us,
@@ -142,7 +158,7 @@ impl State {
     #[inline]
     fn clock_at(&self, monotonic_ns: u64) -> Clock {
         let now_us = self.wall_us + (monotonic_ns.saturating_sub(self.wall_at_ns) / 1000) as i64;
-        Clock { now_ms: now_us / 1000, now_us }
+        Clock { now_ms: now_us / 1000, now_us, steady_ns: monotonic_ns }
     }
 
     /// True when the memory limit is reached.

@@ -71,8 +71,8 @@ fn info(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     Ok(Reply::Array(args[2..].iter().map(one).collect()))
 }
 
-/// Names of flags as COMMAND INFO shows them.
-const FLAG_NAMES: [(Flags, &str); 19] = [
+/// Names of flags as COMMAND INFO shows them, in its order. It keeps quiet about MAY_REPLICATE.
+const FLAG_NAMES: [(Flags, &str); 18] = [
     (Flags::WRITE, "write"),
     (Flags::READONLY, "readonly"),
     (Flags::DENYOOM, "denyoom"),
@@ -86,7 +86,6 @@ const FLAG_NAMES: [(Flags, &str); 19] = [
     (Flags::SKIP_SLOWLOG, "skip_slowlog"),
     (Flags::FAST, "fast"),
     (Flags::NO_AUTH, "no_auth"),
-    (Flags::MAY_REPLICATE, "may_replicate"),
     (Flags::NO_MANDATORY_KEYS, "no_mandatory_keys"),
     (Flags::NO_MULTI, "no_multi"),
     (Flags::MOVABLE_KEYS, "movablekeys"),

@@ -158,9 +158,6 @@ impl Keys {
         Keys::None.and_counted(uses, at)
     }
 
-    /// The argument of a script that is the number of keys that follow it, of which there may be none.
-    pub const NUMKEYS_SECOND: Keys = Keys::None.and(Use::READ_CHANGE, 2, Find::Counted { at_least: 0 });
-
     /// And those that begin at `first`.
     pub const fn and(mut self, uses: Use, first: usize, find: Find) -> Keys {
         let mut at = 0;
@@ -286,7 +283,8 @@ mod tests {
         {
             assert_eq!(None, positions(store, wrong), "{wrong}");
         }
-        assert_eq!(Some(vec![]), positions(Keys::NUMKEYS_SECOND, "EVAL script 0 a"));
+        let script = Keys::None.and(Use::READ_CHANGE, 2, Find::Counted { at_least: 0 });
+        assert_eq!(Some(vec![]), positions(script, "EVAL script 0 a"));
     }
 
     #[test]

@@ -28,9 +28,12 @@ mod zset_range;
 
 pub(crate) mod connection;
 mod pubsub;
+mod records;
+mod script;
 mod server;
 mod set;
 mod sort;
+mod sql;
 mod string;
 mod transaction;
 

@@ -53,6 +53,9 @@ const fn sub(
     }
 }
 
+const SENDS: Flags =
+    Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST).union(Flags::MAY_REPLICATE);
+
 /// Shard channels belong to slots, as keys do.
 const CHANNELS: Keys = Keys::all(Use::NOT_KEY);
 
@@ -68,12 +71,12 @@ pub(super) const COMMANDS: &[Spec] = &[
         ..listen("sunsubscribe", sunsubscribe, -1, "Stops listening to shard channels, or all.")
     },
     Spec {
-        flags: Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST),
+        flags: SENDS,
         usage: "channel message",
         ..sub("publish", publish, 3, "2.0.0", "Sends a message to a channel.")
     },
     Spec {
-        flags: Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST),
+        flags: SENDS,
         usage: "shardchannel message",
         keys: Keys::one(Use::NOT_KEY),
         ..sub("spublish", spublish, 3, "7.0.0", "Sends a message to a shard channel.")

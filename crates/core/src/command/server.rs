@@ -29,6 +29,7 @@ const fn since(version: &'static str, spec: Spec) -> Spec {
 
 const ANYTIME: Flags = Flags::LOADING.union(Flags::STALE);
 const WATCH: Flags = Flags::ADMIN.union(ANYTIME);
+const ADMIN: Flags = WATCH.union(Flags::NOSCRIPT);
 const FAST: Flags = ANYTIME.union(Flags::FAST);
 
 pub(super) const COMMANDS: &[Spec] = &[
@@ -54,6 +55,14 @@ pub(super) const COMMANDS: &[Spec] = &[
         row("wait", wait, 3, Flags::NOSCRIPT, "numreplicas timeout", "Counts the replicas that have all writes."),
     )
     .in_categories(&["@connection"]),
+    row(
+        "shutdown",
+        shutdown,
+        -1,
+        ADMIN.union(Flags::ALLOW_BUSY).union(Flags::NO_MULTI),
+        "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
+        "Ends the server.",
+    ),
     row("lastsave", lastsave, 1, FAST, "", "Tells when the data was last saved.")
         .in_categories(&["@admin", "@dangerous"]),
     since(
@@ -159,6 +168,19 @@ fn wait(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     }
     // There are no replicas yet, so none can acknowledge and there is nothing to wait for.
     Ok(Reply::Int(0))
+}
+
+/// There is no data to save yet, so the options that steer saving are read and change nothing.
+fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let known = |arg: &&[u8]| ["NOSAVE", "SAVE", "NOW", "FORCE"].iter().any(|word| is(arg, word));
+    match &args[1..] {
+        [only] if is(only, "ABORT") => Err(Error::err("No shutdown in progress.")),
+        options if options.iter().all(known) => {
+            ctx.state.shutdown_wanted = true;
+            Ok(Reply::None)
+        }
+        _ => Err(Error::syntax()),
+    }
 }
 
 fn lastsave(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {

@@ -2,8 +2,8 @@
 
 use super::spec::Spec;
 use super::{
-    bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, server, set,
-    sort, string, transaction, zset, zset_algebra, zset_range,
+    bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, records,
+    script, server, set, sort, sql, string, transaction, zset, zset_algebra, zset_range,
 };
 use std::sync::LazyLock;
 
@@ -28,8 +28,11 @@ const FAMILIES: &[&[Spec]] = &[
     zset_range::COMMANDS,
     zset_algebra::COMMANDS,
     sort::COMMANDS,
+    sql::COMMANDS,
+    records::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
+    script::COMMANDS,
 ];
 
 /// A command and its number, which indexes the counters.

@@ -114,11 +114,15 @@ impl<'a> Keys<'a> {
         self.notify(EventClass::EXPIRED, "expired", key.bytes);
     }
 
-    /// The entry, if it lives; leaves no trace of the look-up.
     #[inline]
     fn live(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
         self.expire_if_due(key);
         self.database.get(key)
+    }
+
+    /// The entry, if it lives; leaves no trace of the look-up.
+    pub fn look(&mut self, key: &[u8]) -> Option<EntryRef<'_>> {
+        self.live(key.into())
     }
 
     /// The entry, if it lives, for a command that will change it: marked as used, but not counted.
