@@ -1,7 +1,7 @@
 //! One gate and one executor: every request passes here, whichever door, transaction or script it comes from.
 
 use super::context::{Context, Origin};
-use super::spec::{Flags, Keys};
+use super::spec::Flags;
 use super::table::{Command, TABLE};
 use super::{deliver, transaction, waiting};
 use crate::ds::hash;
@@ -28,12 +28,15 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
             session.closing = true;
             return Reply::None;
         }
-        Err(error) => return reject(state, session, None, error),
+        Err(error) => {
+            session.last_command = "NULL";
+            return reject(state, session, None, error);
+        }
     };
+    session.last_command = command.spec.name;
     if let Err(error) = gate(state, session, command, args) {
         return reject(state, session, Some(command), error);
     }
-    session.last_command = command.spec.name;
     if session.multi.is_some() && !command.spec.flags.contains(Flags::MULTI_CONTROL) {
         return queue(session, args);
     }
@@ -50,9 +53,7 @@ pub fn prefetch<'r, 'i: 'r>(database: &Database, requests: impl Iterator<Item = 
     let mut hashes: SmallVec<[u64; 64]> = SmallVec::new();
     for request in requests {
         let Some(command) = request.first().and_then(|name| TABLE.find(name)) else { continue };
-        if let Keys::Range { first, .. } = command.spec.keys
-            && let Some(key) = request.get(first as usize)
-        {
+        if let Some(key) = command.spec.keys.first().and_then(|first| request.get(first)) {
             let hash = hash::bytes(key);
             database.prefetch(hash);
             hashes.push(hash);

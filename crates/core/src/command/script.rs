@@ -4,14 +4,18 @@ use super::arguments::{integer, is};
 use super::context::Context;
 use super::dispatch::{self, ScriptMode};
 use super::server::{container, help};
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Find, Flags, Group, Keys, Run, Spec, Use};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::procedure::lua::Lua;
 use crate::procedure::{Call, Host, Language, LogLevel, ScriptFlags, ScriptId};
 use crate::reply::Reply;
 
-const RUNS: Flags = Flags::NOSCRIPT.union(Flags::STALE).union(Flags::MAY_REPLICATE).union(Flags::MOVABLE_KEYS);
+const RUNS: Flags = Flags::NOSCRIPT
+    .union(Flags::STALE)
+    .union(Flags::SKIP_MONITOR)
+    .union(Flags::MAY_REPLICATE)
+    .union(Flags::NO_MANDATORY_KEYS);
 const RUNS_READ_ONLY: Flags = RUNS.difference(Flags::MAY_REPLICATE).union(Flags::READONLY);
 const ANYTIME: Flags = Flags::LOADING.union(Flags::STALE);
 
@@ -19,7 +23,10 @@ const ANYTIME: Flags = Flags::LOADING.union(Flags::STALE);
 const fn runs(name: &'static str, run: Run, flags: Flags, since: &'static str, usage: &'static str) -> Spec {
     let summary = "Runs a Lua script.";
     let complexity = "Depends on the script that is executed.";
-    Spec::row(Group::Scripting, name, run, -3, flags, Keys::NUMKEYS_SECOND, since, complexity, usage, summary)
+    // How a script uses its keys is not known, so the worst is told.
+    let uses = if flags.contains(Flags::READONLY) { Use::READ } else { Use::READ_CHANGE };
+    let keys = Keys::None.and(uses, 2, Find::Counted { at_least: 0 });
+    Spec::row(Group::Scripting, name, run, -3, flags, keys, since, complexity, usage, summary)
 }
 
 /// A subcommand of SCRIPT.
@@ -43,7 +50,7 @@ pub(super) const COMMANDS: &[Spec] = &[
     runs("evalsha", evalsha, RUNS, "2.6.0", SHA_USAGE),
     runs("eval_ro", eval_ro, RUNS_READ_ONLY, "7.0.0", TEXT_USAGE),
     runs("evalsha_ro", evalsha_ro, RUNS_READ_ONLY, "7.0.0", SHA_USAGE),
-    sub("script", container, -2, Flags::empty(), "2.6.0", "", "A container for commands on scripts.").with(&[
+    sub("script", container, -2, Flags::empty(), "2.6.0", "", "A container for commands on scripts.").holding(&[
         sub(
             "script|debug",
             debug,
