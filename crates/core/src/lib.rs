@@ -16,6 +16,8 @@ pub mod value;
 
 pub mod table;
 
+pub mod index;
+
 pub mod engine;
 
 pub mod keyspace;
@@ -26,6 +28,8 @@ pub mod sql;
 
 pub mod pubsub;
 pub mod session;
+
+pub mod procedure;
 
 pub mod config;
 pub mod slowlog;

@@ -64,6 +64,7 @@ fn records(text: &str) -> (Vec<Record>, usize) {
             ["skipif", engine] => skip |= engine == "sqlite",
             ["onlyif", engine] => skip |= engine != "sqlite",
             ["halt"] if !skip => break,
+            ["halt"] => skip = false,
             ["hash-threshold", n] => threshold = n.parse().unwrap_or(0),
             ["statement" | "query", ..] => {
                 let record = read_record(number + 1, &words, &mut lines);
@@ -122,10 +123,18 @@ fn show(value: &Reply, kind: u8) -> String {
     match (kind, value) {
         (b'I', Reply::Int(i)) => i.to_string(),
         (b'I', _) => (number() as i64).to_string(),
-        (b'R', _) => format!("{:.3}", number()),
+        (b'R', _) => three_places(number()),
         _ if text.is_empty() => "(empty)".into(),
         _ => text.chars().map(|c| if (' '..='~').contains(&c) { c } else { '@' }).collect(),
     }
+}
+
+/// A number with three places, of no more than 16 significant digits, as SQLite's own runner prints it.
+fn three_places(number: f64) -> String {
+    if number.abs() < 1e12 {
+        return format!("{number:.3}");
+    }
+    format!("{:.3}", format!("{number:.15e}").parse::<f64>().unwrap_or(number))
 }
 
 struct Runner {
@@ -146,7 +155,11 @@ impl Runner {
 
     /// None when the record passes, otherwise what went wrong.
     fn run(&self, record: &Record, threshold: usize) -> Option<String> {
-        let reply = self.sql(&record.sql);
+        // Peryton takes one statement at a time; a record may hold several, one after another.
+        let statements: Vec<&str> = record.sql.split(";\n").collect();
+        let (last, before) = statements.split_last()?;
+        let failed = before.iter().map(|text| self.sql(text)).find(Reply::is_error);
+        let reply = failed.unwrap_or_else(|| self.sql(last));
         match (&record.kind, reply) {
             (RecordKind::Ok, Reply::Error(error)) => Some(error.to_string()),
             (RecordKind::Error, Reply::Error(_)) | (RecordKind::Ok, _) => None,
@@ -180,7 +193,8 @@ fn compare(types: &[u8], sort: &str, expected: &[String], rows: &[Reply], thresh
     if hashed || (threshold > 0 && values.len() > threshold) {
         let all: String = values.iter().flat_map(|v| [v.as_str(), "\n"]).collect();
         let found = format!("{} values hashing to {}", values.len(), md5::hex(all.as_bytes()));
-        return (expected != [found.clone()]).then(|| format!("{found}, not {expected:?}: {:?}", &values[..values.len().min(12)]));
+        return (expected != [found.clone()])
+            .then(|| format!("{found}, not {expected:?}: {:?}", &values[..values.len().min(12)]));
     }
     (values != expected).then(|| format!("{values:?}, not {expected:?}"))
 }

@@ -1,6 +1,6 @@
 //! Commands on keys of any type: DEL, EXISTS, TYPE, RENAME, COPY, MOVE, SCAN, OBJECT and the like.
 
-use super::arguments::{cursor, integer, is};
+use super::arguments::{cursor, database_number, integer, is};
 use super::connection::database;
 use super::context::Context;
 use super::server::{container, help};
@@ -259,7 +259,7 @@ fn relocate(ctx: &mut Context<'_>, from: (usize, &[u8]), to: (usize, &[u8]), rep
 
 fn move_key(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let from = ctx.session.db;
-    let to = database(ctx.state, integer(args[2])?)?;
+    let to = database(ctx.state, database_number(args[2])?)?;
     if from == to {
         return Err(Error::err("source and destination objects are the same"));
     }
@@ -273,7 +273,7 @@ fn copy(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     while let Some((option, after)) = rest.split_first() {
         rest = match after {
             [db, after @ ..] if is(option, "DB") => {
-                to = database(ctx.state, integer(db)?)?;
+                to = database(ctx.state, database_number(db)?)?;
                 after
             }
             _ if is(option, "REPLACE") => {

@@ -1,6 +1,6 @@
 //! Commands on lists, waiting ones included.
 
-use super::arguments::{integer, is, pop_count, positive_or, timeout};
+use super::arguments::{integer, is, opposable, pop_count, positive_or, timeout};
 use super::context::Context;
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use crate::error::{Error, Result};
@@ -344,14 +344,11 @@ fn lrem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn lpos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let (mut rank, mut count, mut looked_at) = (1, None, 0);
-    let options = &args[3..];
-    if !options.len().is_multiple_of(2) {
-        return Err(Error::syntax());
-    }
-    for pair in options.chunks(2) {
-        match pair[0] {
+    for pair in args[3..].chunks(2) {
+        let [option, value] = pair else { return Err(Error::syntax()) };
+        match option {
             o if is(o, "RANK") => {
-                rank = integer(pair[1])?;
+                rank = opposable(value)?;
                 if rank == 0 {
                     return Err(Error::err(
                         "RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative \
@@ -359,8 +356,8 @@ fn lpos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
                     ));
                 }
             }
-            o if is(o, "COUNT") => count = Some(not_negative(pair[1], "COUNT can't be negative")?),
-            o if is(o, "MAXLEN") => looked_at = not_negative(pair[1], "MAXLEN can't be negative")?,
+            o if is(o, "COUNT") => count = Some(not_negative(value, "COUNT can't be negative")?),
+            o if is(o, "MAXLEN") => looked_at = not_negative(value, "MAXLEN can't be negative")?,
             _ => return Err(Error::syntax()),
         }
     }

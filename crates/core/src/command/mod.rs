@@ -28,6 +28,7 @@ mod zset_range;
 pub(crate) mod connection;
 mod pubsub;
 mod records;
+mod script;
 mod server;
 mod set;
 mod sort;

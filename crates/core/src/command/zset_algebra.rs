@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::keyspace::entry::ValueRef;
 use crate::keyspace::{self, EventClass};
 use crate::reply::Reply;
-use crate::value::zset::algebra::{self, Aggregate, Source};
-use crate::value::{Thresholds, Value, ZSet};
+use crate::value::zset::algebra::{self, Aggregate, Scored, Source};
+use crate::value::{Value, ZSet};
 
 const fn row(
     name: &'static str,
@@ -149,13 +149,13 @@ impl<'a, 'b> Request<'a, 'b> {
         Ok(request)
     }
 
-    fn run(&self, keys: &mut keyspace::Keys<'_>, thresholds: &Thresholds) -> Result<ZSet> {
+    fn run(&self, keys: &mut keyspace::Keys<'_>) -> Result<Scored> {
         let sources = sources(keys, self.keys)?;
         let weighted = || sources.iter().copied().zip(self.weights.iter().copied()).collect::<Vec<_>>();
         Ok(match self.operation {
-            Operation::Union => algebra::union(&weighted(), self.aggregate, thresholds),
-            Operation::Intersection => algebra::intersection(&weighted(), self.aggregate, thresholds),
-            Operation::Difference => algebra::difference(&sources, thresholds),
+            Operation::Union => algebra::union(&weighted(), self.aggregate),
+            Operation::Intersection => algebra::intersection(&weighted(), self.aggregate),
+            Operation::Difference => algebra::difference(&sources),
         })
     }
 }
@@ -180,9 +180,8 @@ fn check_types(ctx: &mut Context<'_>, args: &[&[u8]], command: &str) -> Result<(
 fn get(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation, command: &str) -> Result<Reply> {
     check_types(ctx, &args[1..], command)?;
     let request = Request::parse(&args[1..], operation, false, command)?;
-    let thresholds = ctx.state.keyspace.shared.thresholds.clone();
-    let result = request.run(&mut ctx.keys(), &thresholds)?;
-    Ok(members_reply(result.iter(), request.scores))
+    let result = request.run(&mut ctx.keys())?;
+    Ok(members_reply(result.iter().map(|(member, score)| (&member[..], *score)), request.scores))
 }
 
 fn store(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation, command: &'static str) -> Result<Reply> {
@@ -190,10 +189,11 @@ fn store(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation, command: &
     let request = Request::parse(&args[2..], operation, true, command)?;
     let thresholds = ctx.state.keyspace.shared.thresholds.clone();
     let mut keys = ctx.keys();
-    let result = request.run(&mut keys, &thresholds)?;
+    let result = request.run(&mut keys)?;
     let size = result.len();
     if size > 0 {
-        keys.put(args[1], Value::ZSet(Box::new(result)), None);
+        let members = result.iter().map(|(member, score)| (member, *score));
+        keys.put(args[1], Value::ZSet(Box::new(ZSet::of(members, &thresholds))), None);
         keys.notify(EventClass::ZSET, command, args[1]);
     } else if keys.remove(args[1]) {
         keys.notify(EventClass::GENERIC, "del", args[1]);

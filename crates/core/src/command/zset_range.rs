@@ -7,7 +7,6 @@ use super::zset::members_reply;
 use crate::error::{Error, Result};
 use crate::keyspace::EventClass;
 use crate::reply::Reply;
-use crate::value::zset::Conditions;
 use crate::value::zset::range::{LexRange, ScoreRange};
 use crate::value::{Edit, Value, ZSet, range};
 use std::ops::Range;
@@ -251,13 +250,10 @@ fn zrangestore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let request = RangeRequest::parse(&args[3..], None, None, false)?;
     let thresholds = ctx.state.keyspace.shared.thresholds.clone();
     let mut keys = ctx.keys();
-    let mut stored = ZSet::new();
-    if let Some(zset) = keys.get::<ZSet>(args[2])? {
-        let mut edit = Edit::silent(&thresholds);
-        for (member, score) in zset.walk(request.ranks(zset), request.reverse) {
-            stored.add(member, score, Conditions::default(), &mut edit);
-        }
-    }
+    let zset = keys.get::<ZSet>(args[2])?;
+    let stored = zset.map_or_else(ZSet::new, |zset| {
+        ZSet::of(zset.walk(request.ranks(zset), request.reverse), &thresholds)
+    });
     let size = stored.len();
     if size > 0 {
         keys.put(args[1], Value::ZSet(Box::new(stored)), None);

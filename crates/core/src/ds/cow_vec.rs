@@ -19,6 +19,7 @@ pub struct CowVec<T> {
 }
 
 #[derive(Clone)]
+#[allow(clippy::large_enum_variant)] // items are pointers, so both are of one size
 enum Node<T> {
     Inner([Option<Shared<Node<T>>>; FAN]),
     Leaf([Option<T>; FAN]),

@@ -14,11 +14,12 @@ pub enum Access<'a> {
     All,
     /// The rows with these ids that exist, in this order.
     Rows(&'a [RowId]),
-    /// For each key in turn, the rows whose index key equals it. Every index offers it.
+    /// For each key in turn, the rows that have it.
     Keys {
         /// The index.
         index: IndexId,
-        /// Whole index keys (`table::key`).
+        /// Whole index keys (`table::key`). For an ordered index also the encoding of its first columns, which stands
+        /// for every key that starts with it; the rows then come in the order of their keys.
         keys: &'a Batch,
     },
     /// The rows whose index key lies between two edges, in the order of the keys. Ordered indexes offer it.
@@ -74,8 +75,27 @@ pub(super) enum Rest {
     Done,
     /// The rows from this id on.
     Scan { next: RowId },
+    /// The rows of the keys that are left.
+    Keys(Box<KeysRest>),
     /// The rest of an index range.
     Range(Box<RangeRest>),
+}
+
+/// The keys of a long list that are still to be looked up.
+#[derive(Debug)]
+pub(super) struct KeysRest {
+    pub index: IndexId,
+    pub keys: Batch,
+    /// The key to go on with, and after which of its rows.
+    pub next: usize,
+    pub after: Option<After>,
+}
+
+/// An index entry that a walk has passed.
+#[derive(Debug)]
+pub(super) struct After {
+    pub key: Vec<u8>,
+    pub id: RowId,
 }
 
 /// The part of an index range that is still to come.
@@ -130,6 +150,21 @@ impl Cursor {
     /// A cursor that stands nowhere yet.
     pub fn new() -> Cursor {
         Cursor::default()
+    }
+
+    /// Takes hold of a live table that is about to be read.
+    #[inline]
+    pub(super) fn attach(&mut self, table: TableId, gate: &Arc<Gate>) {
+        self.table = Some(table);
+        if !self.gate.as_ref().is_some_and(|held| Arc::ptr_eq(held, gate)) {
+            self.gate = Some(gate.clone());
+        }
+    }
+
+    /// The table it was opened on.
+    #[inline]
+    pub(super) fn table(&self) -> TableId {
+        self.table.unwrap_or(TableId(0))
     }
 
     /// The id of the current row.

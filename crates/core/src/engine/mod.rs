@@ -41,14 +41,20 @@
 //! and types that of `table::types`, before a row is encoded. It does enforce UNIQUE, because only it can.
 
 mod change;
+#[cfg(test)]
+mod contract_tests;
 mod cursor;
-mod plain;
+mod memory;
+#[cfg(any(test, feature = "test-engine"))]
+mod test_engine;
 
 pub use change::{Changes, Collected, RowOp, Untold};
 pub use cursor::{Access, Cursor, Edge, Gate};
-pub use plain::Plain;
+pub use memory::Memory;
+#[cfg(any(test, feature = "test-engine"))]
+pub use test_engine::TestEngine;
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::table::batch::Batch;
 use crate::table::catalog::{IndexDef, IndexId, TableDef, TableId};
 use crate::table::row::{Row, RowLayout};
@@ -135,7 +141,8 @@ pub trait Source {
     /// How many rows the table has.
     fn row_count(&self, table: TableId) -> Read<u64>;
 
-    /// Visits, key by key, the rows whose key in `index` equals: `visit(place of the key in keys, row id, row)`.
+    /// Visits, key by key, the rows that have it in `index`: `visit(place of the key in keys, row id, row)`. Keys are as
+    /// in [`Access::Keys`].
     fn get_many(
         &self,
         table: TableId,
@@ -177,14 +184,14 @@ pub trait Engine: Source + Send {
     /// Starts to keep a new, empty table.
     fn create_table(&mut self, def: &Arc<TableDef>) -> Result<()>;
 
-    /// Stops keeping a table. What it held may be put back by `restore_table`, or dropped in any thread.
+    /// Stops keeping a table. What it held may be put back by `restore`, or dropped in any thread.
     fn drop_table(&mut self, table: TableId) -> Result<Kept>;
 
     /// Empties a table at once. The result is as for `drop_table`.
     fn truncate_table(&mut self, table: TableId) -> Result<Kept>;
 
-    /// Undoes `drop_table` or `truncate_table`.
-    fn restore_table(&mut self, kept: Kept) -> Result<()>;
+    /// Undoes `drop_table`, `truncate_table` or `drop_index`; the definition is `def` again.
+    fn restore(&mut self, kept: Kept, def: &Arc<TableDef>) -> Result<()>;
 
     /// Takes a table's changed definition, which has the same indexes.
     fn alter_table(&mut self, def: &Arc<TableDef>) -> Result<()>;
@@ -296,4 +303,24 @@ impl From<Error> for ReadError {
     fn from(error: Error) -> Self {
         ReadError::Failed(error)
     }
+}
+
+impl From<Error> for WriteError {
+    fn from(error: Error) -> Self {
+        WriteError { at: 0, failure: WriteFailure::Failed(error) }
+    }
+}
+
+/// The error for a row whose key in a unique index another row has.
+#[cold]
+pub fn duplicate_error(table: &TableDef, index: &IndexDef) -> Error {
+    let column = |position| table.column_at(position).map_or("?", |c| c.name.as_str());
+    let columns: Vec<String> = index.columns.iter().map(|c| format!("{}.{}", table.name, column(c.position))).collect();
+    Error::new(Code::Constraint, format!("UNIQUE constraint failed: {}", columns.join(", ")))
+}
+
+/// The error for a table id that an engine or a view does not know.
+#[cold]
+pub(crate) fn no_such_table(id: TableId) -> Error {
+    Error::new(Code::Engine, format!("no table number {} here", id.0))
 }

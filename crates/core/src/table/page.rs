@@ -262,7 +262,7 @@ impl PageMut<'_> {
     }
 
     fn add(&mut self, field: usize, by: isize) {
-        let value = get(self.0, field).strict_add_signed(by);
+        let value = get(self.0, field).checked_add_signed(by).expect("counts of a page do not go below 0");
         put(self.0, field, value);
     }
 

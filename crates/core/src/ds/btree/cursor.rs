@@ -86,7 +86,7 @@ impl<'a> Cursor<'a> {
             }
             // One comparison with the end of the leaf tells for most leaves that all of it lies before the place.
             let end = self.leaf.search(to).max(self.at);
-            let stop = end.min(self.at + left);
+            let stop = end.min(self.at.saturating_add(left));
             self.leaf.entries(self.at..stop).for_each(&mut visit);
             left -= stop - self.at;
             self.at = stop;

@@ -143,7 +143,7 @@ impl BTree {
     }
 
     fn take_tally(&mut self, tally: Tally) {
-        self.memory = self.memory.strict_add_signed(tally.memory);
+        self.memory = self.memory.checked_add_signed(tally.memory).expect("a tree has no fewer than 0 bytes");
         self.copied += tally.copied;
     }
 

@@ -228,7 +228,7 @@ fn sequential_insertion_fills_leaves_in_every_direction() {
     assert!(fill(&mut (0..200_000)) < 5.7);
     assert!(fill(&mut (0..200_000).rev()) < 5.7);
     // Three interleaved rising runs: an index on a column with few values.
-    let mut runs = (0..200_000u32).map(|n| (n % 3) << 20 | n / 3);
+    let mut runs = (0..200_000u32).map(|n| ((n % 3) << 20) | (n / 3));
     assert!(fill(&mut runs) < 5.9);
 }
 

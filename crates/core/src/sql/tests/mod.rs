@@ -5,8 +5,8 @@ mod statements;
 
 use super::run::{Host, Shape};
 use super::{Sql, execute};
-use crate::engine::{Plain, Source, Wanted};
-use crate::error::{Error, Result};
+use crate::engine::{Memory, Source, Wanted};
+use crate::error::Result;
 use crate::keyspace::Wants;
 use crate::reply::Reply;
 use crate::table::catalog::Catalog;
@@ -27,7 +27,7 @@ pub struct TestStore {
 impl TestStore {
     pub fn new() -> TestStore {
         TestStore {
-            tables: Tables::new(Box::new(Plain::new())),
+            tables: Tables::new(Box::new(Memory::new())),
             sql: Sql::default(),
             changes: TableChanges { wants: Wants::REDO, ..TableChanges::default() },
             value: Vec::new(),
@@ -123,8 +123,10 @@ impl Host for TestStore {
     fn write(&mut self) -> Result<(&mut Tables, &mut TableChanges)> {
         Ok((&mut self.tables, &mut self.changes))
     }
-    fn fetch(&mut self, _: &Wanted) -> Result<()> {
-        Err(Error::err("nothing to fetch"))
+    fn fetch(&mut self, wanted: &Wanted) -> Result<()> {
+        let fetched = self.tables.engine().fetch(wanted)()?;
+        self.tables.engine_mut().admit(fetched);
+        Ok(())
     }
     fn deadline_ns(&mut self) -> Option<u64> {
         self.deadline_ns
