@@ -55,6 +55,7 @@ impl Server {
             queue: Arc::new(WakeQueue::new(waker)),
             stop: AtomicBool::new(false),
             busy_after_ms: AtomicI64::new(busy_after_ms),
+            is_open: AtomicBool::new(!has_password),
         });
         let mut server = Server { address, unix_socket: options.unix_socket.clone(), shared, threads: Vec::new() };
         server.spawn("peryton-resp", |shared| {
