@@ -28,6 +28,8 @@ pub struct Config {
     pub timeout_s: u64,
     /// Most clients.
     pub maxclients: usize,
+    /// How long one SQL statement may run, milliseconds; 0: for ever.
+    pub statement_timeout_ms: u64,
     /// Settings kept only so that clients that set or read them go on working.
     pub inert: Vec<(&'static str, String)>,
 }
@@ -58,6 +60,7 @@ impl Default for Config {
             output_buffer_pubsub: OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_seconds: 60 },
             timeout_s: 0,
             maxclients: 10_000,
+            statement_timeout_ms: 60_000,
             inert: INERT.iter().map(|(name, value)| (*name, value.to_string())).collect(),
         }
     }
@@ -204,17 +207,22 @@ pub static PARAMETERS: &[Parameter] = &[
         get: |c, _| c.maxclients.to_string(),
         set: |c, _, v| number(v).filter(|n| *n > 0).map(|n| c.maxclients = n),
     },
+    Parameter {
+        name: "statement-timeout",
+        get: |c, _| c.statement_timeout_ms.to_string(),
+        set: |c, _, v| number(v).map(|n| c.statement_timeout_ms = n),
+    },
     threshold!("hash-max-listpack-entries", hash_entries),
     threshold!("hash-max-ziplist-entries", hash_entries),
-    threshold!("hash-max-listpack-value", hash_value_bytes),
-    threshold!("hash-max-ziplist-value", hash_value_bytes),
-    threshold!("set-max-intset-entries", set_intset_entries),
+    threshold!("hash-max-listpack-value", hash_value),
+    threshold!("hash-max-ziplist-value", hash_value),
+    threshold!("set-max-intset-entries", set_integers),
     threshold!("zset-max-listpack-entries", zset_entries),
     threshold!("zset-max-ziplist-entries", zset_entries),
-    threshold!("zset-max-listpack-value", zset_value_bytes),
-    threshold!("zset-max-ziplist-value", zset_value_bytes),
-    threshold!("list-max-listpack-size", list_size),
-    threshold!("list-max-ziplist-size", list_size),
+    threshold!("zset-max-listpack-value", zset_value),
+    threshold!("zset-max-ziplist-value", zset_value),
+    threshold!("list-max-listpack-size", list_node),
+    threshold!("list-max-ziplist-size", list_node),
 ];
 
 /// `normal 0 0 0 pubsub 32mb 8mb 60`: any number of groups of four words.

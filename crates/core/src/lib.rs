@@ -6,6 +6,7 @@
 pub mod error;
 pub mod limits;
 
+pub mod directory;
 pub mod ds;
 pub mod env;
 pub mod memory;
@@ -15,9 +16,15 @@ pub mod value;
 
 pub mod table;
 
+pub mod index;
+
+pub mod engine;
+
 pub mod keyspace;
 
 pub mod txn;
+
+pub mod sql;
 
 pub mod pubsub;
 pub mod session;

@@ -34,6 +34,16 @@ pub const ROW_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const SQL_BYTES_MAX: usize = 1024 * 1024;
 /// Most parameters of one SQL statement (SQLite's default).
 pub const SQL_PARAMETERS_MAX: usize = 32766;
+/// Deepest expression of a statement (SQLite's default).
+pub const SQL_EXPRESSION_DEPTH_MAX: usize = 1000;
+/// Most SELECTs joined by UNION and the like (SQLite's default).
+pub const SQL_COMPOUND_MAX: usize = 500;
+/// Longest statement that is kept in the cache, bytes.
+pub const SQL_CACHED_BYTES_MAX: usize = 16 * 1024;
+/// Largest result of one statement, bytes.
+pub const SQL_RESULT_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Keys that the SQL table `keys` reads at once.
+pub const SQL_KEYS_BATCH: usize = 256;
 /// Cached statements per store.
 pub const STATEMENTS_CACHED: usize = 512;
 /// Deepest nesting of SQL statements, scripts and triggers in each other.

@@ -9,7 +9,8 @@ use crate::procedure::Scripts;
 use crate::pubsub::PubSub;
 use crate::session::{Session, SessionId};
 use crate::slowlog::SlowLog;
-use crate::txn::Effect;
+use crate::sql::Sql;
+use crate::txn::{Effect, Tables};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The time of the request being served; read once per request, so that a command sees one instant.
@@ -59,10 +60,16 @@ pub struct State {
     pub env: Box<dyn Env>,
     /// The present instant.
     pub clock: Clock,
+    /// The steady clock when it was last read, nanoseconds.
+    pub monotonic_ns: u64,
     /// Randomness for sampling.
     pub random: Xoshiro,
     /// Keys and values.
     pub keyspace: Keyspace,
+    /// SQL tables.
+    pub tables: Tables,
+    /// Statements over them.
+    pub sql: Sql,
     /// Subscriptions.
     pub pubsub: PubSub,
     /// Settings.
@@ -85,6 +92,10 @@ pub struct State {
     pub run_id: String,
     /// Which changes must be materialised although no command asks: the log's and the tests' wish.
     pub wants: Wants,
+    /// Expired keys are removed though nobody touches them (DEBUG SET-ACTIVE-EXPIRE).
+    pub active_expire: bool,
+    /// SHUTDOWN was called: the doors close, and who opened them ends the process.
+    pub shutdown_wanted: bool,
     /// Effects kept for tests, when `wants` asks for them and nobody logs.
     pub recorded: Option<Vec<Effect>>,
     next_session: SessionId,
@@ -101,9 +112,12 @@ impl State {
         let run_id = (0..3).map(|_| format!("{:016x}", env.random_u64())).collect::<String>()[..40].to_string();
         State {
             clock,
+            monotonic_ns: wall_at_ns,
             random: Xoshiro::from_seed(env.random_u64()),
             env,
             keyspace: Keyspace::new(limits::DATABASES),
+            tables: Tables::new(Box::new(crate::engine::Memory::new())),
+            sql: Sql::default(),
             pubsub: PubSub::default(),
             config: Config::default(),
             stats: Stats::default(),
@@ -115,6 +129,8 @@ impl State {
             started_ms: clock.now_ms,
             run_id,
             wants: Wants::empty(),
+            active_expire: true,
+            shutdown_wanted: false,
             recorded: None,
             next_session: 1,
             wall_us: now_us,
@@ -126,12 +142,21 @@ impl State {
     pub fn tick(&mut self) {
         self.wall_us = self.env.now_us();
         self.wall_at_ns = self.env.monotonic_ns();
+        self.monotonic_ns = self.wall_at_ns;
         self.clock = self.clock_at(self.wall_at_ns);
+    }
+
+    /// Reads the steady clock, and moves the present to it; gives its nanoseconds.
+    #[inline]
+    pub fn advance(&mut self) -> u64 {
+        self.monotonic_ns = self.env.monotonic_ns();
+        self.clock = self.clock_at(self.monotonic_ns);
+        self.monotonic_ns
     }
 
     /// The instant at which the steady clock shows `monotonic_ns`.
     #[inline]
-    pub fn clock_at(&self, monotonic_ns: u64) -> Clock {
+    fn clock_at(&self, monotonic_ns: u64) -> Clock {
         let now_us = self.wall_us + (monotonic_ns.saturating_sub(self.wall_at_ns) / 1000) as i64;
         Clock { now_ms: now_us / 1000, now_us, steady_ns: monotonic_ns }
     }

@@ -1,6 +1,7 @@
 //! The facade: open a store, take its baton, serve requests of sessions, close it.
 
 use crate::command::{connection, dispatch, table, waiting};
+use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};
 use crate::error::Result;
 use crate::procedure::Watch;
@@ -8,6 +9,7 @@ use crate::reply::Reply;
 use crate::session::{Door, Session, SessionId, Waker};
 use crate::state::State;
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -18,6 +20,8 @@ use std::time::{Duration, Instant};
 pub struct Options {
     /// The world to live in; None is the real one.
     pub env: Option<Box<dyn Env>>,
+    /// The data directory, which must be no other store's; None: in memory only.
+    pub dir: Option<PathBuf>,
 }
 
 /// A store: keyspace and tables in one process. Handles are cheap to copy and may be used from any thread.
@@ -32,6 +36,8 @@ struct Shared {
     scripts_watch: ScriptsWatch,
     housekeeper: Housekeeper,
     closed: AtomicBool,
+    /// Ours until the store is closed.
+    directory: Mutex<Option<Directory>>,
 }
 
 /// Tells of the running script and kills it, from any thread and without the baton.
@@ -77,12 +83,14 @@ impl Store {
     pub fn open(options: Options) -> Result<Store> {
         let mut env = options.env.unwrap_or_else(|| Box::new(SystemEnv::new()));
         let opened = (Instant::now(), env.monotonic_ns());
+        let directory = options.dir.as_deref().map(Directory::claim).transpose()?;
         let state = State::new(env, table::TABLE.size());
         let shared = Shared {
             scripts_watch: ScriptsWatch { watch: state.scripts.watch().clone(), opened },
             state: Mutex::new(state),
             housekeeper: Housekeeper::default(),
             closed: AtomicBool::new(false),
+            directory: Mutex::new(directory),
         };
         let store = Store { shared: Arc::new(shared) };
         store.start_housekeeper();
@@ -126,6 +134,7 @@ impl Store {
             // A panic in the housekeeper was reported when it happened.
             let _ = thread.join();
         }
+        self.shared.directory.lock().take();
     }
 
     fn start_housekeeper(&self) {
@@ -211,6 +220,16 @@ impl Baton<'_> {
         self.state.tick();
         let state = &mut *self.state;
         let next = waiting::expire(state);
+        let mut effect = state.new_effect();
+        let (now_ms, mut slice) = (state.clock.now_ms, 0);
+        // Ten slices of some hundred keys stay below a millisecond; what is left waits for the next round.
+        while state.active_expire && slice < 10 && state.keyspace.expire_due(now_ms, &mut effect.keys).1 {
+            slice += 1;
+        }
+        dispatch::commit_alone(state, effect);
+        if slice == 10 {
+            return Duration::from_millis(1);
+        }
         let until_next = next.map_or(HOUSEKEEPING_MS as i64, |deadline| deadline - state.clock.now_ms);
         Duration::from_millis(until_next.clamp(1, HOUSEKEEPING_MS as i64) as u64)
     }
@@ -234,6 +253,13 @@ pub struct Active<'a> {
 }
 
 impl Active<'_> {
+    /// Starts loading the keys of requests that will be executed next.
+    #[inline]
+    pub fn prefetch<'r, 'i: 'r>(&mut self, requests: impl Iterator<Item = &'r [&'i [u8]]>) {
+        let db = self.session().db;
+        dispatch::prefetch(&self.state.keyspace.databases[db], requests);
+    }
+
     /// Serves one request.
     #[inline]
     pub fn execute(&mut self, args: &[&[u8]]) -> Reply {

@@ -1,1 +1,33 @@
 //! The Python binding of Peryton: registration of the `peryton._core` module.
+
+mod convert;
+mod error;
+mod fork;
+mod line;
+mod load;
+mod server;
+mod session;
+mod store;
+
+use mimalloc::MiMalloc;
+use peryton_core::memory::Counting;
+use pyo3::prelude::*;
+
+#[global_allocator]
+static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
+
+/// The compiled core of Peryton; `peryton` is its public face.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    fork::watch();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<store::Store>()?;
+    module.add_class::<session::Session>()?;
+    module.add_class::<server::Server>()?;
+    load::register(module)?;
+    let close_all = wrap_pyfunction!(store::close_all, module)?;
+    module.add_function(close_all.clone())?;
+    // Threads of a store must not run on while the interpreter takes itself apart.
+    module.py().import("atexit")?.call_method1("register", (close_all,))?;
+    Ok(())
+}

@@ -1,4 +1,4 @@
-//! A bare server for development: `serve [port]`.
+//! A bare server for development: `serve [--port N]`.
 use peryton_server::{Options, Server};
 
 #[global_allocator]
@@ -6,7 +6,8 @@ static ALLOCATOR: peryton_core::memory::Counting<mimalloc::MiMalloc> =
     peryton_core::memory::Counting(mimalloc::MiMalloc);
 
 fn main() {
-    let port = std::env::args().nth(1).and_then(|p| p.parse().ok()).unwrap_or(0);
+    let mut args = std::env::args().skip_while(|arg| arg != "--port").skip(1);
+    let port = args.next().and_then(|p| p.parse().ok()).unwrap_or(0);
     let store = peryton_core::store::Store::open(Default::default()).expect("the store opens");
     let options = Options { bind: Some(("127.0.0.1".into(), port)), ..Options::default() };
     let server = Server::start(&store, &options).expect("the server starts");

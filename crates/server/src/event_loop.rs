@@ -177,6 +177,9 @@ impl EventLoop {
             }
         }
         self.queue.set_awake(false);
+        if baton.state().shutdown_wanted {
+            self.stop.store(true, Ordering::Release);
+        }
     }
 
     fn open(&mut self, baton: &mut peryton_core::store::Baton<'_>, mut stream: Stream, peer: String, local: String) {

@@ -1,5 +1,6 @@
 //! The network doors of Peryton: RESP bytes to requests and replies, connections, the listener.
 
+pub mod load;
 pub mod resp;
 
 mod connection;

@@ -1,5 +1,6 @@
 //! What a command gets to work with.
 
+use crate::env::Xoshiro;
 use crate::keyspace::Keys;
 use crate::session::Session;
 use crate::state::State;
@@ -28,6 +29,8 @@ pub struct Context<'a> {
     pub effect: &'a mut Effect,
     /// From where the command was called.
     pub origin: Origin,
+    /// The key that is ready, when a waiting command is tried again.
+    pub ready: Option<&'a [u8]>,
 }
 
 impl Context<'_> {
@@ -41,6 +44,17 @@ impl Context<'_> {
     #[inline]
     pub fn keys_in(&mut self, db: usize) -> Keys<'_> {
         self.state.keyspace.keys(db, self.state.clock.now_ms, &mut self.effect.keys)
+    }
+
+    /// A generator for picking elements, apart from the state so that both can be used at once.
+    pub fn random(&mut self) -> Xoshiro {
+        Xoshiro::from_seed(self.state.random.next())
+    }
+
+    /// True when a command that waits for several keys may look at this one: once it has waited, only the ready key is
+    /// looked at, as in Redis 7.0.
+    pub fn may_take(&self, key: &[u8]) -> bool {
+        self.ready.is_none_or(|ready| ready == key)
     }
 
     /// True when the command may put its session to sleep: not inside EXEC or a script.

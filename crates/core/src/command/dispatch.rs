@@ -1,24 +1,33 @@
 //! One gate and one executor: every request passes here, whichever door, transaction or script it comes from.
 
 use super::context::{Context, Origin};
-use super::spec::Flags;
+use super::spec::{Flags, Keys};
 use super::table::{Command, TABLE};
-use super::{deliver, waiting};
+use super::{deliver, transaction, waiting};
+use crate::ds::hash;
 use crate::error::{Code, Error};
+use crate::keyspace::database::Database;
 use crate::reply::Reply;
-use crate::session::{ReplyMode, Session};
+use crate::session::{Door, NoWaker, ReplyMode, Session};
 use crate::slowlog::{self, SlowEntry};
 use crate::state::State;
 use crate::txn::Effect;
+use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Serves one request from a door and commits what it changed.
 pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Reply {
     let Some(name) = args.first() else { return Reply::None };
-    let started_ns = state.env.monotonic_ns();
-    state.clock = state.clock_at(started_ns);
+    // The end of the last request is the start of this one, so that each reads the clock once.
+    let started_ns = state.monotonic_ns;
     session.active_ms = state.clock.now_ms;
     let command = match find(name, args) {
         Ok(command) => command,
+        // A web browser that was talked into sending a request here sends these first (Redis hangs up, too).
+        Err(_) if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") => {
+            session.closing = true;
+            return Reply::None;
+        }
         Err(error) => return reject(state, session, None, error),
     };
     if let Err(error) = gate(state, session, command, args) {
@@ -29,10 +38,27 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
         return queue(session, args);
     }
     let mut effect = state.new_effect();
-    let reply = call(&mut Context { state, session, effect: &mut effect, origin: Origin::Client }, command, args);
+    let mut context = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
+    let reply = call(&mut context, command, args);
     commit(state, session, effect);
     measure(state, session, command, args, started_ns);
     answer(session, reply)
+}
+
+/// Starts loading from memory what the first key of each request leads to: first all buckets, then all entries.
+pub fn prefetch<'r, 'i: 'r>(database: &Database, requests: impl Iterator<Item = &'r [&'i [u8]]>) {
+    let mut hashes: SmallVec<[u64; 64]> = SmallVec::new();
+    for request in requests {
+        let Some(command) = request.first().and_then(|name| TABLE.find(name)) else { continue };
+        if let Keys::Range { first, .. } = command.spec.keys
+            && let Some(key) = request.get(first as usize)
+        {
+            let hash = hash::bytes(key);
+            database.prefetch(hash);
+            hashes.push(hash);
+        }
+    }
+    hashes.iter().for_each(|hash| database.prefetch_entry(*hash));
 }
 
 /// The command that a request names.
@@ -41,7 +67,7 @@ pub fn find(name: &[u8], args: &[&[u8]]) -> Result<&'static Command, Error> {
     if command.subcommands.is_empty() || args.len() < 2 {
         return Ok(command);
     }
-    command.subcommand(args[1]).ok_or_else(|| unknown_subcommand(command, args[1]))
+    command.subcommand(args[1]).ok_or_else(|| unknown_subcommand(command.spec.name, args[1]))
 }
 
 /// Every refusal, in the order in which Redis makes them.
@@ -106,7 +132,7 @@ pub fn call_from_script(ctx: &mut Context<'_>, mode: &mut ScriptMode, args: &[&[
         return refuse_script(ctx.state, Some(command), error);
     }
     let Context { state, session, effect, .. } = ctx;
-    call(&mut Context { state, session, effect, origin: Origin::Script }, command, args)
+    call(&mut Context { state, session, effect, origin: Origin::Script, ready: None }, command, args)
 }
 
 /// Every refusal that meets a script, in the order in which Redis makes them.
@@ -170,6 +196,14 @@ pub fn commit_quietly(state: &mut State, session: &mut Session, mut effect: Effe
     }
 }
 
+/// [`commit`] for changes that no session asked for, such as expiry.
+pub fn commit_alone(state: &mut State, effect: Effect) {
+    if !effect.is_empty() {
+        let mut nobody = Session::new(0, Door::Embedded, state.clock.now_ms, Arc::new(NoWaker));
+        commit(state, &mut nobody, effect);
+    }
+}
+
 fn queue(session: &mut Session, args: &[&[u8]]) -> Reply {
     if let Some(multi) = &mut session.multi {
         multi.bytes += args.iter().map(|arg| arg.len() + 16).sum::<usize>();
@@ -180,11 +214,16 @@ fn queue(session: &mut Session, args: &[&[u8]]) -> Reply {
 
 /// Refuses a request; a refused request spoils the transaction it was meant for.
 fn reject(state: &mut State, session: &mut Session, command: Option<&Command>, error: Error) -> Reply {
+    let mut error = error;
     if let Some(multi) = &mut session.multi {
         multi.aborted = true;
     }
     if let Some(command) = command {
         state.command_stats[command.id].rejected += 1;
+        if command.spec.name == "exec" {
+            transaction::discard_all(state, session);
+            error = Error::new(Code::ExecAbort, format!("Transaction discarded because of: {}", error.message));
+        }
     }
     state.count_error(&error);
     answer(session, Reply::Error(error))
@@ -210,7 +249,7 @@ fn answer(session: &mut Session, reply: Reply) -> Reply {
 /// Counts the request's time and notes it in the slow log if it was slow.
 #[inline]
 fn measure(state: &mut State, session: &Session, command: &Command, args: &[&[u8]], started_ns: u64) {
-    let ns = state.env.monotonic_ns() - started_ns;
+    let ns = state.advance() - started_ns;
     state.stats.commands += 1;
     state.command_stats[command.id].ns += ns;
     let threshold = state.config.slowlog_log_slower_than_us;
@@ -238,24 +277,28 @@ pub fn wrong_arity(name: &str) -> Error {
 }
 
 fn unknown_command(args: &[&[u8]]) -> Error {
-    let mut shown = String::new();
+    let mut shown = Vec::new();
     for arg in &args[1..] {
         if shown.len() >= 128 {
             break;
         }
         let room = 128 - shown.len();
-        shown += &format!("'{}' ", text(&arg[..arg.len().min(room)]));
+        shown.extend_from_slice(&[b"'", c_text(arg, room), b"' "].concat());
     }
-    let name = text(&args[0][..args[0].len().min(128)]);
-    Error::err(format!("unknown command '{name}', with args beginning with: {shown}"))
+    let name = c_text(args[0], 128);
+    let text = [b"unknown command '", name, b"', with args beginning with: ", &shown].concat();
+    Error::quoting(Code::Err, text)
 }
 
-fn unknown_subcommand(command: &Command, name: &[u8]) -> Error {
-    let container = command.spec.name.to_ascii_uppercase();
-    let name = text(&name[..name.len().min(128)]);
-    Error::err(format!("unknown subcommand '{name}'. Try {container} HELP."))
+/// "unknown subcommand 'x'. Try Y HELP." (Redis 7's text).
+pub fn unknown_subcommand(container: &str, name: &[u8]) -> Error {
+    let container = container.to_ascii_uppercase();
+    let text = [b"unknown subcommand '", c_text(name, 128), b"'. Try ", container.as_bytes(), b" HELP."].concat();
+    Error::quoting(Code::Err, text)
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// The part of an argument that C would print: at most `max` bytes, up to a zero.
+fn c_text(bytes: &[u8], max: usize) -> &[u8] {
+    let end = bytes.iter().take(max).position(|byte| *byte == 0);
+    &bytes[..end.unwrap_or(bytes.len().min(max))]
 }

@@ -8,10 +8,31 @@ pub mod spec;
 pub mod table;
 pub mod waiting;
 
+mod bitmap;
+mod client;
+mod cluster;
+mod commands;
+mod config;
+mod debug;
+mod expire;
+mod expiry;
+mod hash;
+mod info;
+mod key;
+mod list;
+mod usage;
+mod zset;
+mod zset_algebra;
+mod zset_range;
+
 pub(crate) mod connection;
 mod pubsub;
+mod records;
 mod script;
 mod server;
+mod set;
+mod sort;
+mod sql;
 mod string;
 mod transaction;
 

@@ -1,8 +1,11 @@
-//! Commands about the server: COMMAND, CONFIG, DBSIZE, FLUSHDB, FLUSHALL, INFO, TIME and the like.
+//! Commands about the server and whole databases: DBSIZE, FLUSHDB, FLUSHALL, SWAPDB, TIME, MEMORY, SLOWLOG and the like.
 
+use super::arguments::{integer, is};
+use super::connection::database;
 use super::context::Context;
 use super::spec::{Flags, Group, Keys, Run, Spec};
-use super::table::{Command, TABLE};
+use super::table::TABLE;
+use crate::ds::number;
 use crate::error::{Error, Result};
 use crate::reply::Reply;
 
@@ -20,14 +23,68 @@ const fn row(
     Spec::row(Group::Server, name, run, arity, flags, Keys::None, "1.0.0", "O(1)", usage, summary)
 }
 
+const fn since(version: &'static str, spec: Spec) -> Spec {
+    Spec { since: version, ..spec }
+}
+
 const ANYTIME: Flags = Flags::LOADING.union(Flags::STALE);
+const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(ANYTIME);
+const FAST: Flags = ANYTIME.union(Flags::FAST);
 
 pub(super) const COMMANDS: &[Spec] = &[
-    row("command", command, -1, ANYTIME, "", "Tells of all commands.").with(&[
-        row("command|count", command_count, 2, ANYTIME, "", "Counts the commands."),
-        row("command|help", command_help, 2, ANYTIME, "", "Shows what COMMAND can do."),
-    ]),
     row("dbsize", dbsize, 1, Flags::READONLY.union(Flags::FAST), "", "Counts the keys of the database."),
+    row("flushdb", flushdb, -1, Flags::WRITE, "[ASYNC | SYNC]", "Removes all keys of the database."),
+    row("flushall", flushall, -1, Flags::WRITE, "[ASYNC | SYNC]", "Removes all keys of all databases; tables stay."),
+    since(
+        "4.0.0",
+        row("swapdb", swapdb, 3, Flags::WRITE.union(Flags::FAST), "index1 index2", "Exchanges two databases."),
+    ),
+    since("2.6.0", row("time", time, 1, FAST, "", "Tells the server's time.")),
+    since(
+        "2.8.12",
+        row("role", role, 1, FAST.union(Flags::NOSCRIPT), "", "Tells the part the server plays in replication."),
+    ),
+    since(
+        "3.0.0",
+        row("wait", wait, 3, Flags::NOSCRIPT, "numreplicas timeout", "Counts the replicas that have all writes."),
+    ),
+    row(
+        "shutdown",
+        shutdown,
+        -1,
+        ADMIN.union(Flags::ALLOW_BUSY).union(Flags::NO_MULTI),
+        "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
+        "Ends the server.",
+    ),
+    row("lastsave", lastsave, 1, FAST, "", "Tells when the data was last saved."),
+    since(
+        "5.0.0",
+        row("lolwut", lolwut, -1, Flags::READONLY.union(Flags::FAST), "[VERSION version]", "Shows some art."),
+    ),
+    since("4.0.0", row("memory", container, -2, Flags::empty(), "", "Looks at memory.")).with(&[
+        Spec {
+            keys: Keys::Range { first: 2, last: 2, step: 1 },
+            ..row(
+                "memory|usage",
+                memory_usage,
+                -3,
+                Flags::READONLY,
+                "key [SAMPLES count]",
+                "Estimates the memory of a key, bytes.",
+            )
+        },
+        row("memory|doctor", memory_doctor, 2, Flags::empty(), "", "Says whether memory looks healthy."),
+        row("memory|purge", memory_purge, 2, Flags::empty(), "", "Gives free memory back to the system."),
+        row("memory|stats", memory_stats, 2, Flags::empty(), "", "Describes the use of memory."),
+        row("memory|malloc-stats", malloc_stats, 2, Flags::empty(), "", "Shows the allocator's own statistics."),
+        row("memory|help", memory_help, 2, ANYTIME, "", "Shows what MEMORY can do."),
+    ]),
+    since("2.2.12", row("slowlog", container, -2, Flags::empty(), "", "Looks at slow requests.")).with(&[
+        row("slowlog|get", slowlog_get, -2, ADMIN, "[count]", "Shows the last slow requests."),
+        row("slowlog|len", slowlog_len, 2, ADMIN, "", "Counts the entries of the slow log."),
+        row("slowlog|reset", slowlog_reset, 2, ADMIN, "", "Empties the slow log."),
+        row("slowlog|help", slowlog_help, 2, ANYTIME, "", "Shows what SLOWLOG can do."),
+    ]),
 ];
 
 /// Runs a container command called without a subcommand.
@@ -48,41 +105,182 @@ pub(super) fn help(container: &str) -> Reply {
     Reply::Array(lines)
 }
 
-fn command(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
-    Ok(Reply::Array(TABLE.commands().iter().map(describe).collect()))
-}
-
-fn describe(command: &Command) -> Reply {
-    let spec = command.spec;
-    let (first, last, step) = match spec.keys {
-        Keys::None => (0, 0, 0),
-        Keys::Range { first, last, step } => (first, last, step),
-        Keys::Found { shown, .. } => shown,
-    };
-    Reply::Array(vec![
-        Reply::bulk(spec.name),
-        Reply::Int(spec.arity as i64),
-        Reply::Set(Vec::new()),
-        Reply::Int(first as i64),
-        Reply::Int(last as i64),
-        Reply::Int(step as i64),
-        Reply::Set(Vec::new()),
-        Reply::Array(Vec::new()),
-        Reply::Array(Vec::new()),
-        Reply::Array(command.subcommands.iter().map(describe).collect()),
-    ])
-}
-
-fn command_count(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
-    Ok(Reply::Int(TABLE.commands().len() as i64))
-}
-
-fn command_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
-    Ok(help("COMMAND"))
-}
-
 fn dbsize(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
-    let db = ctx.session.db;
-    let size = ctx.state.keyspace.databases[db].len();
-    i64::try_from(size).map(Reply::Int).map_err(|_| Error::out_of_range())
+    Ok(Reply::Int(ctx.state.keyspace.databases[ctx.session.db].len() as i64))
+}
+
+/// ASYNC and SYNC mean the same here: the keys are gone at once and freed away from the baton.
+fn check_flush_option(args: &[&[u8]]) -> Result<()> {
+    match args {
+        [_] => Ok(()),
+        [_, option] if is(option, "ASYNC") || is(option, "SYNC") => Ok(()),
+        _ => Err(Error::syntax()),
+    }
+}
+
+fn flushdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    check_flush_option(args)?;
+    ctx.state.keyspace.flush(ctx.session.db, &mut ctx.effect.keys);
+    Ok(Reply::Ok)
+}
+
+fn flushall(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    check_flush_option(args)?;
+    for db in 0..ctx.state.keyspace.databases.len() {
+        ctx.state.keyspace.flush(db, &mut ctx.effect.keys);
+    }
+    Ok(Reply::Ok)
+}
+
+fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let index = |arg: &[u8], error: &'static str| {
+        let index = number::parse_i64(arg).filter(|n| i32::try_from(*n).is_ok());
+        index.ok_or_else(|| Error::err(error))
+    };
+    let a = database(ctx.state, index(args[1], "invalid first DB index")?)?;
+    let b = database(ctx.state, index(args[2], "invalid second DB index")?)?;
+    ctx.state.keyspace.swap(a, b, &mut ctx.effect.keys);
+    Ok(Reply::Ok)
+}
+
+fn time(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    let now_us = ctx.state.clock.now_us;
+    Ok(Reply::Array(vec![Reply::bulk_int(now_us / 1_000_000), Reply::bulk_int(now_us % 1_000_000)]))
+}
+
+fn role(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    Ok(Reply::Array(vec![Reply::bulk("master"), Reply::Int(0), Reply::Array(Vec::new())]))
+}
+
+fn wait(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    integer(args[1])?;
+    let timeout = super::arguments::integer_or(args[2], "timeout is not an integer or out of range")?;
+    if timeout < 0 {
+        return Err(Error::err("timeout is negative"));
+    }
+    // There are no replicas yet, so none can acknowledge and there is nothing to wait for.
+    Ok(Reply::Int(0))
+}
+
+/// There is no data to save yet, so the options that steer saving are read and change nothing.
+fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let known = |arg: &&[u8]| ["NOSAVE", "SAVE", "NOW", "FORCE"].iter().any(|word| is(arg, word));
+    match &args[1..] {
+        [only] if is(only, "ABORT") => Err(Error::err("No shutdown in progress.")),
+        options if options.iter().all(known) => {
+            ctx.state.shutdown_wanted = true;
+            Ok(Reply::None)
+        }
+        _ => Err(Error::syntax()),
+    }
+}
+
+fn lastsave(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    Ok(Reply::Int(ctx.state.started_ms / 1000))
+}
+
+fn lolwut(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    const ART: &str = concat!(
+        "      ,/|       __\n",
+        "   _.'/ | _.--'`  `-._\n",
+        "  `-.'  |'   half stag,\n",
+        "     \\  |  half bird   )\n",
+        "      `.|__..--.__.--'`\n",
+        "       ||   //\n",
+        "\nPeryton ver. ",
+        env!("CARGO_PKG_VERSION"),
+        "\n"
+    );
+    Ok(Reply::Verbatim(*b"txt", ART.as_bytes().into()))
+}
+
+fn memory_usage(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    match &args[3..] {
+        [] => {}
+        [option, count] if is(option, "SAMPLES") => {
+            // The estimate does not sample, but the argument must make sense.
+            if integer(count)? < 0 {
+                return Err(Error::syntax());
+            }
+        }
+        _ => return Err(Error::syntax()),
+    }
+    Ok(ctx.keys().memory(args[2]).map_or(Reply::Nil, |bytes| Reply::Int(bytes as i64)))
+}
+
+fn memory_doctor(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    let (used, resident) = (crate::memory::used(), crate::memory::resident());
+    let text = if resident > 64 << 20 && resident > used * 2 {
+        format!(
+            "The process holds {resident} bytes but uses {used}: much was freed lately, or big buffers are in flight. \
+             MEMORY PURGE gives free memory back."
+        )
+    } else {
+        "Memory looks healthy.".to_string()
+    };
+    Ok(Reply::Verbatim(*b"txt", text.as_bytes().into()))
+}
+
+fn memory_purge(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    Ok(Reply::Ok)
+}
+
+fn memory_stats(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    let used = crate::memory::used() as i64;
+    let keys: usize = ctx.state.keyspace.databases.iter().map(|database| database.len()).sum();
+    let field = |name: &str, value: i64| (Reply::bulk(name), Reply::Int(value));
+    Ok(Reply::Map(vec![
+        field("peak.allocated", crate::memory::peak() as i64),
+        field("total.allocated", used),
+        field("keys.count", keys as i64),
+        field("keys.bytes-per-key", used / (keys.max(1) as i64)),
+    ]))
+}
+
+fn malloc_stats(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    Ok(Reply::Verbatim(
+        *b"txt",
+        b"The allocator is mimalloc, which reports no statistics in release builds.\n"[..].into(),
+    ))
+}
+
+fn memory_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    Ok(help("MEMORY"))
+}
+
+fn slowlog_get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let count = match args.get(2) {
+        None => 10,
+        Some(arg) => {
+            let text = "count should be greater than or equal to -1";
+            match super::arguments::integer_or(arg, text)? {
+                -1 => usize::MAX,
+                n => usize::try_from(n).map_err(|_| Error::err(text))?,
+            }
+        }
+    };
+    let entries = ctx.state.slowlog.newest(count).map(|entry| {
+        Reply::Array(vec![
+            Reply::Int(entry.id as i64),
+            Reply::Int(entry.time_s),
+            Reply::Int(entry.duration_us as i64),
+            Reply::bulks(&entry.arguments),
+            Reply::bulk(&entry.address),
+            Reply::bulk(&entry.name),
+        ])
+    });
+    Ok(Reply::Array(entries.collect()))
+}
+
+fn slowlog_len(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    Ok(Reply::Int(ctx.state.slowlog.len() as i64))
+}
+
+fn slowlog_reset(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    ctx.state.slowlog.reset();
+    Ok(Reply::Ok)
+}
+
+fn slowlog_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    Ok(help("SLOWLOG"))
 }

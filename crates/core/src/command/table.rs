@@ -1,14 +1,35 @@
 //! The command table: every command by name, put together from the families' own lists.
 
 use super::spec::Spec;
-use super::{connection, pubsub, script, server, string, transaction};
+use super::{
+    bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, records,
+    script, server, set, sort, sql, string, transaction, zset, zset_algebra, zset_range,
+};
 use std::sync::LazyLock;
 
 /// The families' lists.
 const FAMILIES: &[&[Spec]] = &[
     connection::COMMANDS,
+    client::COMMANDS,
+    commands::COMMANDS,
+    cluster::COMMANDS,
+    config::COMMANDS,
+    info::COMMANDS,
     server::COMMANDS,
+    debug::COMMANDS,
     string::COMMANDS,
+    bitmap::COMMANDS,
+    key::COMMANDS,
+    expire::COMMANDS,
+    list::COMMANDS,
+    hash::COMMANDS,
+    set::COMMANDS,
+    zset::COMMANDS,
+    zset_range::COMMANDS,
+    zset_algebra::COMMANDS,
+    sort::COMMANDS,
+    sql::COMMANDS,
+    records::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
     script::COMMANDS,

@@ -92,10 +92,10 @@ fn multi(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
 }
 
 fn discard(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
-    if ctx.session.multi.take().is_none() {
+    if ctx.session.multi.is_none() {
         return Err(Error::err("DISCARD without MULTI"));
     }
-    forget_watches(ctx.state, ctx.session);
+    discard_all(ctx.state, ctx.session);
     Ok(Reply::Ok)
 }
 
@@ -122,7 +122,7 @@ fn exec_one(ctx: &mut Context<'_>, args: &[&[u8]]) -> Reply {
         Err(error) => return Reply::Error(error),
     };
     let Context { state, session, effect, .. } = ctx;
-    dispatch::call(&mut Context { state, session, effect, origin: Origin::Exec }, command, args)
+    dispatch::call(&mut Context { state, session, effect, origin: Origin::Exec, ready: None }, command, args)
 }
 
 fn watch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -154,6 +154,12 @@ fn watch_is_broken(ctx: &mut Context<'_>) -> bool {
         ctx.keys_in(*db).exists(key);
         ctx.state.keyspace.shared.watches.version(*db, key) != Some(*version)
     })
+}
+
+/// Forgets the queued requests and all watches.
+pub(super) fn discard_all(state: &mut State, session: &mut Session) {
+    session.multi = None;
+    forget_watches(state, session);
 }
 
 /// Ends all watches of a session.

@@ -4,7 +4,8 @@
 //! element fails, that star takes one byte more. The work is bounded by pattern length times text length, whatever the
 //! pattern; no recursion.
 
-/// True when `text` matches all of `pattern`.
+/// True when `text` matches all of `pattern`. As in Redis, an empty text matches only an empty pattern, not even `*`;
+/// commands that filter ask [`is_all`] first.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     matches_with::<false>(pattern, text)
 }
@@ -19,7 +20,15 @@ pub fn is_literal(pattern: &[u8]) -> bool {
     !pattern.iter().any(|c| matches!(c, b'*' | b'?' | b'[' | b'\\'))
 }
 
+/// True for the pattern `*`, with which KEYS and SCAN do not compare at all.
+pub fn is_all(pattern: &[u8]) -> bool {
+    pattern == b"*"
+}
+
 fn matches_with<const NOCASE: bool>(pattern: &[u8], text: &[u8]) -> bool {
+    if text.is_empty() {
+        return pattern.is_empty();
+    }
     let (mut p, mut t) = (0, 0);
     // Where to go on when an element fails: the element after the last star, and where that star began to end.
     let mut retry: Option<(usize, usize)> = None;
@@ -102,7 +111,7 @@ mod tests {
     fn matches_as_redis_does() {
         let yes: [(&str, &str); 22] = [
             ("", ""),
-            ("*", ""),
+            ("*", "a"),
             ("**", "abc"),
             ("a*c", "abbc"),
             ("h?llo", "hello"),
@@ -127,8 +136,9 @@ mod tests {
         for (pattern, text) in yes {
             assert!(matches(pattern.as_bytes(), text.as_bytes()), "{pattern} {text}");
         }
-        let no: [(&str, &str); 13] = [
+        let no: [(&str, &str); 14] = [
             ("", "a"),
+            ("*", ""),
             ("a", ""),
             ("?", ""),
             ("a*c", "abd"),
@@ -178,7 +188,11 @@ mod tests {
         };
         for _ in 0..50_000 {
             let (pattern, text) = (pick(b"ab*?[]^-\\", 9), pick(b"ab-]", 8));
-            assert_eq!(oracle(&pattern, &text), matches(&pattern, &text), "{pattern:?} {text:?}");
+            assert_eq!(
+                oracle(&pattern, &text) && (pattern.is_empty() || !text.is_empty()),
+                matches(&pattern, &text),
+                "{pattern:?} {text:?}"
+            );
         }
     }
 }

@@ -87,7 +87,7 @@ impl IntSet {
     }
 
     /// The integers in ascending order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = i64> + ExactSizeIterator + '_ {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = i64> + ExactSizeIterator + Clone + '_ {
         (0..self.len()).map(|index| self.get(index).expect("below len"))
     }
 

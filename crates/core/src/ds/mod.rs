@@ -1,10 +1,16 @@
 //! Plain data structures that know nothing of the server.
 
+pub mod btree;
+pub mod cow;
+pub mod cow_vec;
+pub mod dict;
 pub mod extended;
 pub mod glob;
+pub mod hash;
 pub mod intset;
 pub mod number;
 pub mod packed;
+pub mod prefetch;
 pub mod sha1;
 pub mod skiplist;
 pub mod thin;

@@ -333,7 +333,7 @@ impl SkipList {
         // SAFETY: by contract the node is in the list; its neighbours are too.
         unsafe {
             let member = node.member();
-            let after_back = Handle::from_raw(node.0.as_ref().back).is_none_or(|b| b.order(score, member).is_lt());
+            let after_back = Handle::from_link(node.0.as_ref().back).is_none_or(|b| b.order(score, member).is_lt());
             let before_next = node.next(0).is_none_or(|next| next.order(score, member).is_gt());
             if after_back && before_next {
                 (*node.0.as_ptr()).score = score;
@@ -392,7 +392,7 @@ impl SkipList {
 
     /// The last member.
     pub fn last(&self) -> Option<Handle> {
-        Handle::from_raw(self.tail)
+        Handle::from_link(self.tail)
     }
 
     /// The member after one.
@@ -412,13 +412,28 @@ impl SkipList {
     #[inline]
     pub unsafe fn previous(&self, node: Handle) -> Option<Handle> {
         // SAFETY: by contract.
-        Handle::from_raw(unsafe { node.0.as_ref().back })
+        Handle::from_link(unsafe { node.0.as_ref().back })
     }
 }
 
 impl Handle {
-    fn from_raw(node: *mut Header) -> Option<Handle> {
+    fn from_link(node: *mut Header) -> Option<Handle> {
         NonNull::new(node).map(Handle)
+    }
+
+    /// The handle as a pointer.
+    #[inline]
+    pub fn into_raw(self) -> NonNull<u8> {
+        self.0.cast()
+    }
+
+    /// The handle that a pointer came from.
+    ///
+    /// # Safety
+    /// The pointer came from `into_raw`.
+    #[inline]
+    pub unsafe fn from_raw(raw: NonNull<u8>) -> Handle {
+        Handle(raw.cast())
     }
 }
 

@@ -8,6 +8,7 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{NonNull, copy_nonoverlapping};
 
@@ -183,6 +184,32 @@ impl ThinBytes {
             *self = Self::from_slice(bytes);
             self.set_mark(mark);
         }
+    }
+
+    /// Gives the string up for a pointer, which owns it until `from_raw`.
+    #[inline]
+    pub fn into_raw(self) -> NonNull<u8> {
+        ManuallyDrop::new(self).0.cast()
+    }
+
+    /// Takes a string back.
+    ///
+    /// # Safety
+    /// The pointer came from `into_raw`, and is not used as one any more (or the result is not dropped).
+    #[inline]
+    pub unsafe fn from_raw(raw: NonNull<u8>) -> Self {
+        ThinBytes(raw.cast())
+    }
+
+    /// The bytes of a string that was given up.
+    ///
+    /// # Safety
+    /// The pointer came from `into_raw`; for `'a` the string is neither dropped nor changed.
+    #[inline]
+    pub unsafe fn slice_of_raw<'a>(raw: NonNull<u8>) -> &'a [u8] {
+        let header = raw.cast::<Header>();
+        // SAFETY: by contract the pointer is that of a live string, whose bytes follow its header.
+        unsafe { std::slice::from_raw_parts(raw.as_ptr().add(HEADER), header.as_ref().len as usize) }
     }
 
     /// Gives spare room back.

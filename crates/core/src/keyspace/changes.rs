@@ -57,7 +57,7 @@ pub struct Changes {
     pub wants: Wants,
     /// Which events to keep.
     pub events_wanted: EventClass,
-    /// Number of changes, whether materialised or not (Redis: dirty).
+    /// Number of changes told to watchers, whether materialised or not (Redis: dirty).
     pub dirty: u64,
     /// The changes, if anything is wanted.
     pub list: Vec<Change>,
@@ -69,7 +69,6 @@ impl Changes {
     /// Notes one change of a key. The closures run only if their result is wanted.
     #[inline]
     pub fn key(&mut self, db: usize, key: &[u8], redo: impl FnOnce() -> Op, undo: impl FnOnce() -> Op) {
-        self.dirty += 1;
         if !self.wants.is_empty() {
             self.keep_key(db, key, redo, undo);
         }
@@ -79,6 +78,11 @@ impl Changes {
     fn keep_key(&mut self, db: usize, key: &[u8], redo: impl FnOnce() -> Op, undo: impl FnOnce() -> Op) {
         let redo = self.wants.contains(Wants::REDO).then(redo);
         let undo = self.wants.contains(Wants::UNDO).then(undo);
+        self.list.push(Change::Key { db, key: key.into(), redo, undo });
+    }
+
+    /// Notes a change that an edit has recorded already.
+    pub fn edited(&mut self, db: usize, key: &[u8], redo: Option<Op>, undo: Option<Op>) {
         self.list.push(Change::Key { db, key: key.into(), redo, undo });
     }
 

@@ -1,10 +1,17 @@
-//! The keys of one database as a command sees them: expired keys are gone, every change is recorded.
+//! The keys of one database as a command sees them: expired keys are gone (invariant 7), every change is recorded
+//! (invariant 2).
 
 use super::Shared;
-use super::changes::Changes;
-use super::database::Database;
+use super::changes::{Change, Changes, Wants};
+use super::database::{Database, HashedKey};
+use super::entry::{Entry, EntryRef, EntryValue, ValueRef};
 use super::events::EventClass;
-use crate::value::{Op, Str, Value};
+use super::typed::Typed;
+use crate::ds::number::{self, NumberText};
+use crate::env::Xoshiro;
+use crate::error::{Error, Result};
+use crate::value::{Edit, Op, Value};
+use std::ops::Deref;
 
 /// One database, for the length of one command.
 pub struct Keys<'a> {
@@ -13,6 +20,62 @@ pub struct Keys<'a> {
     shared: &'a mut Shared,
     changes: &'a mut Changes,
     now_ms: i64,
+}
+
+/// What becomes of a key's deadline when its value is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// It has none afterwards.
+    Clear,
+    /// It keeps the one it has.
+    Keep,
+    /// It gets this one, milliseconds since 1970.
+    At(i64),
+}
+
+/// The content of a string; integers are kept as numbers and written out when read.
+pub enum StringRef<'a> {
+    /// Bytes of the keyspace.
+    Bytes(&'a [u8]),
+    /// The text of an integer.
+    Number(NumberText),
+}
+
+impl Deref for StringRef<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            StringRef::Bytes(bytes) => bytes,
+            StringRef::Number(text) => text,
+        }
+    }
+}
+
+impl AsRef<[u8]> for StringRef<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+/// An entry's content, if it is a string.
+#[inline]
+fn string_of(entry: EntryRef<'_>) -> Result<StringRef<'_>> {
+    match entry.value() {
+        ValueRef::Bytes(bytes) => Ok(StringRef::Bytes(bytes)),
+        ValueRef::Int(n) => Ok(StringRef::Number(number::i64_text(n))),
+        ValueRef::Value(_) => Err(Error::wrong_type()),
+    }
+}
+
+/// An entry's value, if it is of a type.
+#[inline]
+fn typed_of<T: Typed>(entry: EntryRef<'_>) -> Result<&T> {
+    match entry.value() {
+        ValueRef::Value(value) => T::of(value).ok_or_else(Error::wrong_type),
+        _ => Err(Error::wrong_type()),
+    }
 }
 
 impl<'a> Keys<'a> {
@@ -26,22 +89,426 @@ impl<'a> Keys<'a> {
     ) -> Self {
         Keys { database, db, shared, changes, now_ms }
     }
-    /// stub
+
+    /// The present, milliseconds since 1970.
+    pub fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    // ---- looking
+
+    /// Removes the key if its time is up.
+    #[inline]
+    fn expire_if_due(&mut self, key: HashedKey<'_>) {
+        if self.database.len_with_deadline() > 0
+            && self.database.get(key).is_some_and(|entry| entry.is_expired(self.now_ms))
+        {
+            self.expire(key);
+        }
+    }
+
+    #[cold]
+    fn expire(&mut self, key: HashedKey<'_>) {
+        self.remove_hashed(key);
+        self.shared.stats.expired += 1;
+        self.notify(EventClass::EXPIRED, "expired", key.bytes);
+    }
+
+    /// The entry, if it lives; leaves no trace of the look-up.
+    #[inline]
+    fn live(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
+        self.expire_if_due(key);
+        self.database.get(key)
+    }
+
+    /// The entry, if it lives; counts the look-up and marks the entry as used.
+    #[inline]
+    fn find(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
+        self.expire_if_due(key);
+        let entry = self.database.get(key);
+        match entry {
+            Some(entry) => {
+                self.shared.stats.hits += 1;
+                self.shared.clock.touch(entry, self.now_ms);
+            }
+            None => {
+                self.shared.stats.misses += 1;
+                self.changes.event(EventClass::KEY_MISS, "keymiss", self.db, key.bytes);
+            }
+        }
+        entry
+    }
+
+    /// True if the key exists; marks it as used.
+    #[inline]
     pub fn exists(&mut self, key: &[u8]) -> bool {
-        let _ = self.now_ms;
-        self.database.map.contains_key(key)
+        let now_ms = self.now_ms;
+        let clock = self.shared.clock;
+        self.live(key.into()).inspect(|entry| clock.touch(*entry, now_ms)).is_some()
     }
-    /// stub
-    pub fn get(&mut self, key: &[u8]) -> Option<&[u8]> {
-        self.database.map.get(key).map(|(v, _)| match v {
-            Value::Str(s) => s.as_slice(),
-        })
+
+    /// True if the key exists; leaves no trace.
+    pub fn peek(&mut self, key: &[u8]) -> bool {
+        self.live(key.into()).is_some()
     }
-    /// stub
-    pub fn set(&mut self, key: &[u8], v: &[u8]) {
-        self.database.map.insert(key.into(), (Value::Str(Str::from_slice(v)), None));
-        self.changes.key(self.db, key, || Op::Put(Value::Str(Str::from_slice(v)), None), || Op::Remove);
-        self.changes.event(EventClass::STRING, "set", self.db, key);
+
+    /// The type of a key's value, as TYPE names it.
+    pub fn kind(&mut self, key: &[u8]) -> Option<&'static str> {
+        self.live(key.into()).map(EntryRef::type_name)
+    }
+
+    /// How a key's value is represented, as OBJECT ENCODING names it.
+    pub fn encoding(&mut self, key: &[u8]) -> Option<&'static str> {
+        self.live(key.into()).map(EntryRef::encoding)
+    }
+
+    /// Estimate of a key's memory with its value, bytes.
+    pub fn memory(&mut self, key: &[u8]) -> Option<usize> {
+        // A slot of the dict is about 13 bytes, counted as one with its share of the pages.
+        const SLOT_BYTES: usize = 13;
+        let entry = self.live(key.into())?;
+        let boxed = if let ValueRef::Value(value) = entry.value() { value.memory() } else { 0 };
+        let string = if let ValueRef::Bytes(bytes) = entry.value()
+            && entry.is_boxed()
+        {
+            bytes.len()
+        } else {
+            0
+        };
+        Some(SLOT_BYTES + entry.memory() + boxed + string)
+    }
+
+    /// How long a key was not used, seconds.
+    pub fn idle_s(&mut self, key: &[u8]) -> Option<u64> {
+        let now_ms = self.now_ms;
+        self.live(key.into()).map(|entry| super::access::idle_s(entry.access(), now_ms))
+    }
+
+    /// How often a key is used, on Redis's logarithmic scale.
+    pub fn frequency(&mut self, key: &[u8]) -> Option<u8> {
+        let now_ms = self.now_ms;
+        self.live(key.into()).map(|entry| super::access::frequency(entry.access(), now_ms))
+    }
+
+    /// A key's deadline, milliseconds since 1970: None without key, `Some(None)` without deadline.
+    pub fn deadline(&mut self, key: &[u8]) -> Option<Option<i64>> {
+        self.live(key.into()).map(EntryRef::expire_at)
+    }
+
+    /// The content of a string.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    #[inline]
+    pub fn string(&mut self, key: &[u8]) -> Result<Option<StringRef<'_>>> {
+        self.find(key.into()).map(string_of).transpose()
+    }
+
+    /// The value of a key, which must be of type `T`.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    #[inline]
+    pub fn get<T: Typed>(&mut self, key: &[u8]) -> Result<Option<&T>> {
+        self.find(key.into()).map(typed_of).transpose()
+    }
+
+    /// The values of several keys at once, each missing or of type `T`.
+    ///
+    /// # Errors
+    /// A key holds another type.
+    pub fn get_many<T: Typed>(&mut self, keys: &[&[u8]]) -> Result<Vec<Option<&T>>> {
+        for key in keys {
+            self.find((*key).into());
+        }
+        keys.iter().map(|key| self.database.get(*key).map(typed_of).transpose()).collect()
+    }
+
+    /// The whole value of several keys at once, of any type (ZUNION takes sets, too).
+    pub fn values(&mut self, keys: &[&[u8]]) -> Vec<Option<ValueRef<'_>>> {
+        for key in keys {
+            self.find((*key).into());
+        }
+        keys.iter().map(|key| self.database.get(*key).map(EntryRef::value)).collect()
+    }
+
+    /// The value of a key, whatever its type.
+    pub fn value(&mut self, key: &[u8]) -> Option<ValueRef<'_>> {
+        self.find(key.into()).map(EntryRef::value)
+    }
+
+    /// A copy of a key's value, with its deadline.
+    pub fn cloned(&mut self, key: &[u8]) -> Option<(Value, Option<i64>)> {
+        self.find(key.into()).map(|entry| (entry.cloned_value(), entry.expire_at()))
+    }
+
+    /// A copy of a key's entry under another key.
+    pub fn copied(&mut self, key: &[u8], new_key: &[u8]) -> Option<Entry> {
+        self.find(key.into()).map(|entry| entry.copy_as(new_key))
+    }
+
+    /// Shows every living key.
+    pub fn each_key(&mut self, mut show: impl FnMut(&[u8])) {
+        let now_ms = self.now_ms;
+        self.database.iter().filter(|entry| !entry.is_expired(now_ms)).for_each(|entry| show(entry.key()));
+    }
+
+    /// Shows some living keys with their types, about `count`, from a cursor on; gives the next cursor, 0 at the end.
+    pub fn scan(&mut self, cursor: u64, count: usize, mut show: impl FnMut(&[u8], &'static str)) -> u64 {
+        let now_ms = self.now_ms;
+        let (mut cursor, mut seen) = (cursor, 0);
+        // Empty parts of the table cost steps too; Redis bounds them in the same way.
+        for _ in 0..count.saturating_mul(10) {
+            cursor = self.database.scan(cursor, |entry| {
+                seen += 1;
+                if !entry.is_expired(now_ms) {
+                    show(entry.key(), entry.type_name());
+                }
+            });
+            if cursor == 0 || seen >= count {
+                break;
+            }
+        }
+        cursor
+    }
+
+    /// A living key at random.
+    pub fn random_key(&mut self, random: &mut Xoshiro) -> Option<Box<[u8]>> {
+        // Expired keys met on the way are removed, so this ends; Redis gives up after 100, too.
+        for _ in 0..100 {
+            let key: Box<[u8]> = self.database.random(random)?.key().into();
+            if self.live(key[..].into()).is_some() {
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    // ---- changing
+
+    /// Tells watchers, waiters and subscribers that a key changed. Every command that changes a key says so with this
+    /// or with [`Keys::settle`].
+    #[inline]
+    pub fn notify(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
+        self.changes.dirty += 1;
         self.shared.watches.touch(self.db, key);
+        self.shared.waiting.signal(self.db, key);
+        self.changes.event(class, event, self.db, key);
+    }
+
+    /// [`Keys::notify`] for a key that may be new under this name (RENAME, COPY).
+    pub fn arrived(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
+        self.notify(class, event, key);
+    }
+
+    /// [`Keys::notify`] after elements were taken: a collection without elements goes.
+    #[inline]
+    pub fn settle(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
+        self.notify(class, event, key);
+        let empty =
+            |entry: EntryRef<'_>| matches!(entry.value(), ValueRef::Value(value) if value.is_empty_collection());
+        if self.database.get(key).is_some_and(empty) {
+            self.remove_hashed(key.into());
+            self.notify(EventClass::GENERIC, "del", key);
+        }
+    }
+
+    /// Sets a string, whatever the key held; integers get their compact form.
+    #[inline]
+    pub fn set_string(&mut self, key: &[u8], bytes: &[u8], expiry: Expiry) {
+        self.set_value(key, bytes, EntryValue::Bytes(bytes), expiry);
+    }
+
+    /// Sets a string that stays text even if it reads as an integer, as INCRBYFLOAT does.
+    pub fn set_text(&mut self, key: &[u8], bytes: &[u8], expiry: Expiry) {
+        self.set_value(key, bytes, EntryValue::Text(bytes), expiry);
+    }
+
+    #[inline]
+    fn set_value(&mut self, key: &[u8], bytes: &[u8], value: EntryValue<'_>, expiry: Expiry) {
+        let hashed = HashedKey::from(key);
+        self.expire_if_due(hashed);
+        let expire_at = match expiry {
+            Expiry::Clear => None,
+            Expiry::At(deadline) => Some(deadline),
+            Expiry::Keep => self.database.get(hashed).and_then(EntryRef::expire_at),
+        };
+        if !self.changes.wants.is_empty() {
+            self.record_put(hashed, || Value::string(bytes), expire_at);
+        }
+        self.free_boxed(hashed);
+        if !self.database.set(hashed, value, expire_at) {
+            self.changes.event(EventClass::NEW, "new", self.db, key);
+        }
+    }
+
+    /// Sets a value, whatever the key held.
+    pub fn put(&mut self, key: &[u8], value: Value, expire_at: Option<i64>) {
+        self.put_entry(Entry::new(key, EntryValue::Value(value), expire_at));
+    }
+
+    /// Sets value and deadline of the entry's key, whatever it held.
+    pub fn put_entry(&mut self, entry: Entry) {
+        let key: Box<[u8]> = entry.as_ref().key().into();
+        let hashed = HashedKey::from(&key[..]);
+        self.expire_if_due(hashed);
+        if !self.changes.wants.is_empty() {
+            self.record_put(hashed, || entry.as_ref().cloned_value(), entry.as_ref().expire_at());
+        }
+        match self.database.put(entry) {
+            Some(old) => self.free(old),
+            None => self.changes.event(EventClass::NEW, "new", self.db, &key),
+        }
+    }
+
+    /// Records that a key gets a value; the old one, if it is wanted, is taken out for it.
+    #[cold]
+    fn record_put(&mut self, key: HashedKey<'_>, value: impl FnOnce() -> Value, expire_at: Option<i64>) {
+        let undo = self.changes.wants.contains(Wants::UNDO).then(|| self.take_for_undo(key));
+        self.changes.key(self.db, key.bytes, || Op::Put(value(), expire_at), || undo.unwrap_or(Op::Remove));
+    }
+
+    /// Removes a key and gives the operation that puts it back.
+    fn take_for_undo(&mut self, key: HashedKey<'_>) -> Op {
+        self.database.remove(key).map(Entry::into_parts).map_or(Op::Remove, |(value, expire)| Op::Put(value, expire))
+    }
+
+    /// A value with allocations of its own is freed away from the baton if it is big, before another takes its place.
+    #[inline]
+    fn free_boxed(&mut self, key: HashedKey<'_>) {
+        if self.database.get(key).is_some_and(EntryRef::is_boxed)
+            && let Some(old) = self.database.remove(key)
+        {
+            self.free(old);
+        }
+    }
+
+    fn free(&mut self, entry: Entry) {
+        let is_big = matches!(entry.as_ref().value(), ValueRef::Value(value) if value.is_big());
+        if is_big {
+            self.shared.reaper.free(entry);
+        }
+    }
+
+    /// Removes a key; false if there is none. The caller notifies.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        let hashed = HashedKey::from(key);
+        self.expire_if_due(hashed);
+        self.remove_hashed(hashed)
+    }
+
+    fn remove_hashed(&mut self, key: HashedKey<'_>) -> bool {
+        if self.changes.wants.contains(Wants::UNDO) {
+            let undo = self.take_for_undo(key);
+            let existed = undo != Op::Remove;
+            if existed {
+                self.changes.key(self.db, key.bytes, || Op::Remove, || undo);
+            }
+            return existed;
+        }
+        let Some(entry) = self.database.remove(key) else { return false };
+        self.changes.key(self.db, key.bytes, || Op::Remove, || Op::Remove);
+        self.free(entry);
+        true
+    }
+
+    /// Sets or removes a key's deadline. False if there is no key, or no deadline to remove.
+    pub fn set_expire(&mut self, key: &[u8], expire_at: Option<i64>) -> bool {
+        let hashed = HashedKey::from(key);
+        let Some(old) = self.live(hashed).map(EntryRef::expire_at) else { return false };
+        if old.is_none() && expire_at.is_none() {
+            return false;
+        }
+        self.database.set_expire(hashed, expire_at);
+        self.changes.key(self.db, key, || Op::ExpireAt(expire_at), || Op::ExpireAt(old));
+        true
+    }
+
+    /// Changes a value of type `T` in place; None if there is no key.
+    ///
+    /// The caller notifies, with [`Keys::settle`] if elements may have been taken.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit<T: Typed, R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut T, &mut Edit<'_, T::Op>) -> R,
+    ) -> Result<Option<R>> {
+        let hashed = HashedKey::from(key);
+        let Some(entry) = self.find(hashed) else { return Ok(None) };
+        if entry.type_name() != T::NAME {
+            return Err(Error::wrong_type());
+        }
+        Ok(self.edit_found(hashed, change))
+    }
+
+    /// Changes a value of type `T` in place, after creating an empty one if there is no key. If the change leaves a new
+    /// value empty, there is no key afterwards either.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn edit_or_create<T: Typed, R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut T, &mut Edit<'_, T::Op>) -> R,
+    ) -> Result<R> {
+        let hashed = HashedKey::from(key);
+        let is_new = match self.find(hashed) {
+            Some(entry) if entry.type_name() != T::NAME => return Err(Error::wrong_type()),
+            Some(_) => false,
+            None => true,
+        };
+        if is_new {
+            self.create(hashed, T::empty());
+        }
+        let result = self.edit_found(hashed, change);
+        if is_new {
+            self.drop_if_empty(hashed);
+        }
+        result.ok_or_else(|| unreachable!("found or created"))
+    }
+
+    fn create(&mut self, key: HashedKey<'_>, value: Value) {
+        // Redo needs no word for this: an operation on a missing key starts from an empty value.
+        if self.changes.wants.contains(Wants::UNDO) {
+            let (db, bytes) = (self.db, key.bytes.into());
+            self.changes.list.push(Change::Key { db, key: bytes, redo: None, undo: Some(Op::Remove) });
+        }
+        self.database.set(key, EntryValue::Value(value), None);
+        self.changes.event(EventClass::NEW, "new", self.db, key.bytes);
+    }
+
+    /// Takes back [`Keys::create`] when the change came to nothing (an error, or no elements).
+    fn drop_if_empty(&mut self, key: HashedKey<'_>) {
+        let is_empty = |entry: EntryRef<'_>| match entry.value() {
+            ValueRef::Bytes(bytes) => bytes.is_empty(),
+            ValueRef::Int(_) => false,
+            ValueRef::Value(value) => value.is_empty_collection(),
+        };
+        if self.database.get(key).is_some_and(is_empty) {
+            self.database.remove(key);
+        }
+    }
+
+    fn edit_found<T: Typed, R>(
+        &mut self,
+        key: HashedKey<'_>,
+        change: impl FnOnce(&mut T, &mut Edit<'_, T::Op>) -> R,
+    ) -> Option<R> {
+        let wants = self.changes.wants;
+        let mut entry = self.database.get_mut(key)?;
+        let value = T::of_mut(entry.value_mut())?;
+        if wants.is_empty() {
+            return Some(change(value, &mut Edit::silent(&self.shared.thresholds)));
+        }
+        let mut edit =
+            Edit::recording(&self.shared.thresholds, wants.contains(Wants::REDO), wants.contains(Wants::UNDO));
+        let result = change(value, &mut edit);
+        let (redo, undo) = edit.finish();
+        if redo.is_some() || undo.is_some() {
+            self.changes.edited(self.db, key.bytes, redo.map(T::op), undo.map(T::op));
+        }
+        Some(result)
     }
 }

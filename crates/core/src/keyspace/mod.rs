@@ -1,10 +1,14 @@
 //! The keyspace: keys to values, with expiry, watches, waiting sessions and notifications.
 
+mod access;
 pub mod changes;
 pub mod database;
+mod deadlines;
 pub mod entry;
 pub mod events;
 pub mod keys;
+pub mod reaper;
+pub mod typed;
 pub mod waiting;
 pub mod watch;
 
@@ -12,7 +16,8 @@ pub use changes::{Change, Changes, Wants};
 pub use events::{Event, EventClass};
 pub use keys::Keys;
 
-use crate::value::Thresholds;
+use crate::value::codec::{Decoded, Malformed};
+use crate::value::{Op, Thresholds, string};
 use database::Database;
 
 /// All numbered databases and what they share.
@@ -36,6 +41,8 @@ pub struct Shared {
     pub stats: Stats,
     /// How accesses are remembered.
     pub clock: AccessClock,
+    /// Frees what is big.
+    pub reaper: reaper::Reaper,
 }
 
 /// Counters of the keyspace.
@@ -68,5 +75,113 @@ impl Keyspace {
     #[inline]
     pub fn keys<'a>(&'a mut self, db: usize, now_ms: i64, changes: &'a mut Changes) -> Keys<'a> {
         Keys::new(&mut self.databases[db], db, &mut self.shared, changes, now_ms)
+    }
+
+    /// Empties a database at once; what was in it is freed away from the baton, or kept while it may be taken back.
+    pub fn flush(&mut self, db: usize, changes: &mut Changes) {
+        let database = &mut self.databases[db];
+        self.shared.watches.touch_where(db, |key| database.get(key).is_some());
+        if database.is_empty() {
+            return;
+        }
+        changes.dirty += database.len() as u64;
+        let kept = Box::new(database.take_all());
+        if changes.wants.contains(Wants::UNDO) {
+            changes.list.push(Change::Flush { db, kept: Some(kept) });
+            return;
+        }
+        self.shared.reaper.free(kept);
+        changes.other(|| Change::Flush { db, kept: None });
+    }
+
+    /// Exchanges two databases.
+    pub fn swap(&mut self, a: usize, b: usize, changes: &mut Changes) {
+        if a == b {
+            return;
+        }
+        let (first, second) = (&self.databases[a], &self.databases[b]);
+        // A watched key changed if it exists in either.
+        let exists = |key: &[u8]| first.get(key).is_some() || second.get(key).is_some();
+        self.shared.watches.touch_where(a, exists);
+        self.shared.watches.touch_where(b, exists);
+        self.databases.swap(a, b);
+        self.shared.waiting.signal_database(a);
+        self.shared.waiting.signal_database(b);
+        changes.other(|| Change::Swap(a, b));
+    }
+
+    /// Performs one operation on a key, for replay and rollback; a collection left empty goes.
+    ///
+    /// # Errors
+    /// The operation does not fit what the key holds.
+    pub fn apply(&mut self, db: usize, key: &[u8], op: Op) -> Decoded<()> {
+        let database = &mut self.databases[db];
+        match op {
+            Op::Put(value, expire_at) => {
+                database.put(entry::Entry::new(key, entry::EntryValue::Value(value), expire_at));
+            }
+            Op::Remove => {
+                database.remove(key);
+            }
+            Op::ExpireAt(expire_at) => {
+                database.set_expire(key, expire_at);
+            }
+            op => {
+                if let Some(empty) = op.empty_value()
+                    && database.get(key).is_none()
+                {
+                    database.set(key, entry::EntryValue::Value(empty), None);
+                }
+                let mut entry = database.get_mut(key).ok_or(Malformed("a change of a key that does not exist"))?;
+                let value = entry.value_mut();
+                value.apply(op, &self.shared.thresholds)?;
+                if value.is_empty_collection() {
+                    entry.remove();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A digest of all keys with their values and deadlines, equal for equal contents, whatever the encodings.
+    pub fn digest(&self) -> u64 {
+        let mut digest = 0u64;
+        for (db, database) in self.databases.iter().enumerate() {
+            for entry in database.iter() {
+                let key = string::digest(entry.key()).rotate_left(17);
+                let value = entry.cloned_value().digest();
+                let deadline = entry.expire_at().map_or(0, |at| at as u64 ^ 0x9E37_79B9_7F4A_7C15);
+                // Keys come in no order, so theirs are added up; within one the parts are mixed.
+                let mixed = (key ^ value.rotate_left(31)).wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ deadline;
+                digest = digest.wrapping_add(mixed.rotate_left(db as u32).wrapping_mul(0xA24B_AED4_963E_E407));
+            }
+        }
+        digest
+    }
+
+    /// Removes keys whose time is up, for a slice of work; gives their number and whether more may be due.
+    pub fn expire_due(&mut self, now_ms: i64, changes: &mut Changes) -> (usize, bool) {
+        const BUDGET: usize = 400;
+        let (mut removed, mut more) = (0, false);
+        for db in 0..self.databases.len() {
+            if self.databases[db].len_with_deadline() == 0 {
+                continue;
+            }
+            let due = self.databases[db].expire_due(now_ms, BUDGET);
+            more |= due.len() * 4 > BUDGET;
+            removed += due.len();
+            let mut keys = self.keys(db, now_ms, changes);
+            due.iter().for_each(|key| {
+                keys.peek(key);
+            });
+        }
+        (removed, more)
+    }
+
+    /// Gives a key another name or another database. The source must exist, the destination must not.
+    pub fn relocate(&mut self, from: (usize, &[u8]), to: (usize, &[u8]), changes: &mut Changes) {
+        let Some(entry) = self.databases[from.0].remove(from.1) else { return };
+        self.databases[to.0].put(entry.renamed(to.1));
+        changes.other(|| Change::Move { from: (from.0, from.1.into()), to: (to.0, to.1.into()) });
     }
 }

@@ -19,7 +19,7 @@ pub enum Parsed {
 
 /// The stream cannot be followed any further: the text is sent and the connection closed.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ProtocolError(pub String);
+pub struct ProtocolError(pub Vec<u8>);
 
 /// Bounds that depend on who is talking.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +84,12 @@ impl Decoder {
         self.decode_arguments(buffer, limits)
     }
 
+    /// True inside a request, so that the next byte is not the first of one.
+    #[inline]
+    pub fn is_inside(&self) -> bool {
+        self.missing > 0
+    }
+
     /// Bytes of the buffer that the finished request took.
     #[inline]
     pub fn consumed(&self) -> usize {
@@ -117,6 +123,13 @@ impl Decoder {
         self.places.iter().map(move |place| &source[place.start..place.end])
     }
 
+    /// The arguments of the finished request, which was an array and not a line, so that they live as long as `buffer`.
+    #[inline]
+    pub fn array_arguments<'b>(&self, buffer: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
+        debug_assert!(!self.is_inline);
+        self.places.iter().map(move |place| &buffer[place.start..place.end])
+    }
+
     /// Reads `*<count>\r\n`. Some means there is nothing further to read now.
     fn decode_count(&mut self, buffer: &[u8], limits: &Limits) -> Result<Option<Parsed>, ProtocolError> {
         let Some((line, next)) = line_after(buffer, 1) else {
@@ -124,7 +137,7 @@ impl Decoder {
         };
         let count = match parse_length(line) {
             Some(n) if n <= limits::ARGUMENTS_MAX as i64 => n,
-            _ => return Err(ProtocolError("invalid multibulk length".into())),
+            _ => return Err(ProtocolError(b"invalid multibulk length".to_vec())),
         };
         if limits.unauthenticated && count > limits.arguments_max as i64 {
             return Err(ProtocolError("unauthenticated multibulk length".into()));
@@ -180,7 +193,7 @@ impl Decoder {
             return Ok(None);
         };
         if rest[0] != b'$' {
-            return Err(ProtocolError(format!("expected '$', got '{}'", printable(rest[0]))));
+            return Err(ProtocolError([b"expected '$', got '", &rest[..1], b"'"].concat()));
         }
         match parse_length(line) {
             Some(n) if n >= 0 && n <= limits::BULK_BYTES_MAX as i64 => {
@@ -210,10 +223,6 @@ impl Decoder {
 
 fn too_long(bytes: usize, text: &str) -> Result<(), ProtocolError> {
     if bytes > LINE_BYTES_MAX { Err(ProtocolError(text.into())) } else { Ok(()) }
-}
-
-fn printable(byte: u8) -> char {
-    byte as char
 }
 
 /// The bytes from `start` to the next `\r`, and the place after the byte that follows it (which is not checked).
@@ -329,7 +338,10 @@ mod tests {
             end = (end + step).min(stream.len());
             loop {
                 let buffer = &stream[start..end];
-                match decoder.decode(buffer, &Limits::TRUSTED).map_err(|e| e.0)? {
+                match decoder
+                    .decode(buffer, &Limits::TRUSTED)
+                    .map_err(|e| String::from_utf8_lossy(&e.0).into_owned())?
+                {
                     Parsed::Incomplete => break,
                     Parsed::Empty => {}
                     Parsed::Request => requests.push(decoder.arguments(buffer).map(<[u8]>::to_vec).collect()),

@@ -26,7 +26,7 @@ fn encode_rest(reply: &Reply, protocol: u8, out: &mut Vec<u8>) {
             if !error.code.word().is_empty() {
                 out.push(b' ');
             }
-            out.extend_from_slice(error.message.as_bytes());
+            out.extend_from_slice(error.message_bytes());
             one_line(&mut out[start..]);
             out.extend_from_slice(b"\r\n");
         }

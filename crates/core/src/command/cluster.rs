@@ -1,0 +1,22 @@
+//! Commands of a cluster's clients, which find out here that there is no cluster.
+
+use super::context::Context;
+use super::spec::{Flags, Group, Keys, Run, Spec};
+use crate::error::{Error, Result};
+use crate::reply::Reply;
+
+const fn row(name: &'static str, run: Run, arity: i32, summary: &'static str) -> Spec {
+    let flags = Flags::FAST.union(Flags::LOADING).union(Flags::STALE);
+    Spec::row(Group::Server, name, run, arity, flags, Keys::None, "3.0.0", "O(1)", "", summary)
+}
+
+pub(super) const COMMANDS: &[Spec] = &[
+    row("cluster", refuse, -2, "Refused: this server is not part of a cluster."),
+    row("readonly", refuse, 1, "Refused: this server is not part of a cluster."),
+    row("readwrite", refuse, 1, "Refused: this server is not part of a cluster."),
+    row("asking", refuse, 1, "Refused: this server is not part of a cluster."),
+];
+
+fn refuse(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    Err(Error::err("This instance has cluster support disabled"))
+}

@@ -1,0 +1,73 @@
+//! CONFIG GET, SET, RESETSTAT and REWRITE.
+
+use super::context::Context;
+use super::server::{container, help};
+use super::spec::{Flags, Group, Keys, Run, Spec};
+use crate::config;
+use crate::ds::glob;
+use crate::error::{Error, Result};
+use crate::reply::Reply;
+use crate::state::{CommandStats, Stats};
+
+const fn row(name: &'static str, run: Run, arity: i32, usage: &'static str, summary: &'static str) -> Spec {
+    let flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
+    Spec::row(Group::Server, name, run, arity, flags, Keys::None, "2.0.0", "O(1)", usage, summary)
+}
+
+pub(super) const COMMANDS: &[Spec] = &[row("config", container, -2, "", "Reads and changes settings.").with(&[
+    row("config|get", get, -3, "pattern [pattern ...]", "Shows settings whose names match."),
+    row("config|set", set, -4, "name value [name value ...]", "Changes settings, all or none."),
+    row("config|resetstat", resetstat, 2, "", "Sets the counters of INFO back to zero."),
+    row("config|rewrite", rewrite, 2, "", "Writes the settings to the configuration file."),
+    row("config|help", config_help, 2, "", "Shows what CONFIG can do."),
+])];
+
+fn config_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    Ok(help("CONFIG"))
+}
+
+fn get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let all = config::all(&ctx.state.config, &ctx.state.keyspace);
+    let wanted = |name: &str| args[2..].iter().any(|pattern| glob::matches_nocase(pattern, name.as_bytes()));
+    let found = all.into_iter().filter(|(name, _)| wanted(name));
+    Ok(Reply::Map(found.map(|(name, value)| (Reply::bulk(name), Reply::bulk(value))).collect()))
+}
+
+fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    if !args.len().is_multiple_of(2) {
+        return Err(super::dispatch::wrong_arity("config|set"));
+    }
+    let pairs: Vec<(String, String)> = args[2..]
+        .chunks(2)
+        .map(|pair| (String::from_utf8_lossy(pair[0]).into_owned(), String::from_utf8_lossy(pair[1]).into_owned()))
+        .collect();
+    for (at, (name, _)) in pairs.iter().enumerate() {
+        if pairs[..at].iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) {
+            return Err(Error::err(format!(
+                "CONFIG SET failed (possibly related to argument '{name}') - duplicate parameter"
+            )));
+        }
+    }
+    // All or none: a copy is changed first.
+    let mut changed = ctx.state.config.clone();
+    let thresholds = ctx.state.keyspace.shared.thresholds.clone();
+    for (name, value) in &pairs {
+        if let Err(error) = config::set(&mut changed, &mut ctx.state.keyspace, name, value) {
+            ctx.state.keyspace.shared.thresholds = thresholds;
+            return Err(error);
+        }
+    }
+    ctx.state.config = changed;
+    Ok(Reply::Ok)
+}
+
+fn resetstat(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    ctx.state.stats = Stats { dirty: ctx.state.stats.dirty, ..Stats::default() };
+    ctx.state.keyspace.shared.stats = Default::default();
+    ctx.state.command_stats.fill(CommandStats::default());
+    Ok(Reply::Ok)
+}
+
+fn rewrite(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    Err(Error::err("The server is running without a config file"))
+}

@@ -1,0 +1,90 @@
+//! Effects as bytes, and bytes done again: what the log will hold, one record for each effect.
+//!
+//! ```text
+//! record   count, changes
+//! change   0 key: db, key, operation    1 move: db, key, db, key    2 flush: db    3 swap: db, db
+//! ```
+//! Counts and databases are numbers of 7 bits a byte, keys are preceded by their length (`value/codec.rs`).
+
+use super::Effect;
+use crate::keyspace::{Change, Changes, Keyspace};
+use crate::value::codec::{self, Decoded, Malformed};
+use crate::value::{Op, Thresholds};
+
+/// Appends the redo record of an effect that was made with redo wanted.
+pub fn encode(effect: &Effect, out: &mut Vec<u8>) {
+    let changes: Vec<&Change> = effect.keys.list.iter().filter(|change| has_redo(change)).collect();
+    codec::put_number(out, changes.len() as u64);
+    changes.into_iter().for_each(|change| encode_change(change, out));
+}
+
+fn has_redo(change: &Change) -> bool {
+    !matches!(change, Change::Key { redo: None, .. })
+}
+
+fn encode_change(change: &Change, out: &mut Vec<u8>) {
+    let place = |db: usize, key: &[u8], out: &mut Vec<u8>| {
+        codec::put_number(out, db as u64);
+        codec::put_bytes(out, key);
+    };
+    match change {
+        Change::Key { db, key, redo, .. } => {
+            out.push(0);
+            place(*db, key, out);
+            redo.iter().for_each(|op| op.encode(out));
+        }
+        Change::Move { from, to } => {
+            out.push(1);
+            place(from.0, &from.1, out);
+            place(to.0, &to.1, out);
+        }
+        Change::Flush { db, .. } => {
+            out.push(2);
+            codec::put_number(out, *db as u64);
+        }
+        Change::Swap(a, b) => {
+            out.push(3);
+            codec::put_number(out, *a as u64);
+            codec::put_number(out, *b as u64);
+        }
+    }
+}
+
+/// Does again what one record says.
+///
+/// # Errors
+/// The record is damaged. What came before the damage has been done.
+pub fn replay(mut record: &[u8], keyspace: &mut Keyspace) -> Decoded<()> {
+    let record = &mut record;
+    let thresholds = keyspace.shared.thresholds.clone();
+    for _ in 0..codec::take_count(record)? {
+        replay_change(record, keyspace, &thresholds)?;
+    }
+    if record.is_empty() { Ok(()) } else { Err(Malformed("bytes behind the last change")) }
+}
+
+fn replay_change(record: &mut &[u8], keyspace: &mut Keyspace, thresholds: &Thresholds) -> Decoded<()> {
+    let databases = keyspace.databases.len();
+    let take_db = |record: &mut &[u8]| {
+        let db = codec::take_number(record)? as usize;
+        if db < databases { Ok(db) } else { Err(Malformed("no such database")) }
+    };
+    let mut nobody = Changes::default();
+    match codec::take_byte(record)? {
+        0 => {
+            let db = take_db(record)?;
+            let key = codec::take_bytes(record)?;
+            let op = Op::decode(record, thresholds)?;
+            keyspace.apply(db, key, op)?;
+        }
+        1 => {
+            let from = (take_db(record)?, codec::take_bytes(record)?);
+            let to = (take_db(record)?, codec::take_bytes(record)?);
+            keyspace.relocate(from, to, &mut nobody);
+        }
+        2 => keyspace.flush(take_db(record)?, &mut nobody),
+        3 => keyspace.swap(take_db(record)?, take_db(record)?, &mut nobody),
+        _ => return Err(Malformed("unknown change")),
+    }
+    Ok(())
+}

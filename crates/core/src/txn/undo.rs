@@ -1,0 +1,30 @@
+//! Effects taken back: every change's inverse, in reverse order.
+
+use super::Effect;
+use crate::keyspace::{Change, Changes, Keyspace};
+use crate::value::codec::Decoded;
+
+/// Takes back an effect that was made with undo wanted.
+///
+/// # Errors
+/// An inverse does not fit the state it was made for: a bug, or the effect is not the last one.
+pub fn undo(effect: Effect, keyspace: &mut Keyspace) -> Decoded<()> {
+    let mut nobody = Changes::default();
+    for change in effect.keys.list.into_iter().rev() {
+        match change {
+            Change::Key { db, key, undo, .. } => {
+                if let Some(op) = undo {
+                    keyspace.apply(db, &key, op)?;
+                }
+            }
+            Change::Move { from, to } => keyspace.relocate((to.0, &to.1), (from.0, &from.1), &mut nobody),
+            Change::Flush { db, kept } => {
+                if let Some(kept) = kept {
+                    keyspace.databases[db].put_back(*kept);
+                }
+            }
+            Change::Swap(a, b) => keyspace.swap(a, b, &mut nobody),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,287 @@
+//! One session of a store as a line: requests go in, replies and pushes come out in order, and a wait can be slept on.
+//!
+//! Knows no Python. The binding decides when it may wait (without the GIL) and when it may only try (with it).
+
+use crate::error::from_panic;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use peryton_core::error::Error;
+use peryton_core::reply::Reply;
+use peryton_core::session::{Door, SessionId, Waker};
+use peryton_core::store::{Active, Baton, Store};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A request kept until the session no longer waits in a blocking command.
+pub type Request = Vec<Vec<u8>>;
+
+/// A line to a store.
+pub struct Line {
+    store: Store,
+    id: SessionId,
+    bell: Arc<Bell>,
+    desk: Mutex<Desk>,
+    closed: AtomicBool,
+}
+
+/// What is on its way, in order.
+#[derive(Default)]
+struct Desk {
+    /// Replies and pushes that nobody has taken yet.
+    inbox: VecDeque<Reply>,
+    /// Requests behind a blocking command.
+    backlog: VecDeque<Request>,
+    /// The session waits in a blocking command.
+    blocked: bool,
+}
+
+/// Rung by the store when the session's outbox has something, and by `close`.
+#[derive(Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    heard: Condvar,
+}
+
+impl Waker for Bell {
+    fn wake(&self) {
+        *self.rung.lock() = true;
+        self.heard.notify_all();
+    }
+}
+
+impl Bell {
+    /// Waits until it rings or `until` passes; a ring since the last wait counts.
+    fn wait(&self, until: Instant) {
+        let mut rung = self.rung.lock();
+        while !*rung && !self.heard.wait_until(&mut rung, until).timed_out() {}
+        *rung = false;
+    }
+}
+
+/// What a request came to.
+pub enum Outcome {
+    /// Its reply.
+    Reply(Reply),
+    /// Nothing: the client asked for silence.
+    Silence,
+    /// Its reply comes later: wait.
+    Later,
+    /// The line is closed.
+    Closed,
+}
+
+/// The right to use a line: its desk and the baton.
+pub struct Turn<'a> {
+    line: &'a Line,
+    desk: MutexGuard<'a, Desk>,
+    baton: Baton<'a>,
+}
+
+impl Line {
+    /// A new session in database `db`, speaking `protocol`. Waits for the baton.
+    pub fn open(store: &Store, db: usize, protocol: u8) -> Line {
+        let bell = Arc::new(Bell::default());
+        let mut baton = store.enter();
+        let id = baton.open_session(Door::Embedded, bell.clone());
+        if let Some(mut active) = baton.activate(id) {
+            let session = active.session();
+            (session.db, session.protocol) = (db, protocol);
+            // Whoever is in the process has the data anyway; the password is for doors that others can reach.
+            session.authenticated = true;
+        }
+        drop(baton);
+        Line { store: store.clone(), id, bell, desk: Mutex::default(), closed: AtomicBool::new(false) }
+    }
+
+    /// Waits for the line and the baton.
+    pub fn turn(&self) -> Turn<'_> {
+        // The desk first, always: a holder of the baton never waits for a desk.
+        Turn { desk: self.desk.lock(), baton: self.store.enter(), line: self }
+    }
+
+    /// The line and the baton, if both are free.
+    pub fn try_turn(&self) -> Option<Turn<'_>> {
+        Some(Turn { desk: self.desk.try_lock()?, baton: self.store.try_enter()?, line: self })
+    }
+
+    /// The next reply or push, if it is there already; does not enter the store.
+    pub fn take(&self) -> Option<Reply> {
+        self.desk.try_lock()?.inbox.pop_front()
+    }
+
+    /// Sleeps until the store has something for this session, or `until` passes.
+    pub fn sleep(&self, until: Instant) {
+        self.bell.wait(until);
+    }
+
+    /// True after `close`, or when the store ended the session.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire) || self.store.is_closed()
+    }
+
+    /// Ends waits in this line; the session itself is ended by `Turn::close_session`. True the first time.
+    pub fn hang_up(&self) -> bool {
+        let first = !self.closed.swap(true, Ordering::AcqRel);
+        self.bell.wake();
+        first
+    }
+
+    /// The store at the other end.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The session's number.
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+}
+
+/// When to give up waiting, `timeout` from now; None waits for ever.
+pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
+    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
+}
+
+impl Turn<'_> {
+    /// Runs one request.
+    pub fn execute(&mut self, args: &[&[u8]]) -> Outcome {
+        if self.desk.blocked || !self.desk.backlog.is_empty() {
+            return Outcome::Reply(Error::err("this session waits in a blocking command").into());
+        }
+        self.run(args)
+    }
+
+    /// Runs a request behind those before it, leaving its reply in the inbox.
+    pub fn send(&mut self, args: &[&[u8]]) -> Outcome {
+        if self.desk.blocked || !self.desk.backlog.is_empty() {
+            self.desk.backlog.push_back(args.iter().map(|arg| arg.to_vec()).collect());
+            return Outcome::Later;
+        }
+        match self.run(args) {
+            Outcome::Reply(reply) => {
+                self.desk.inbox.extend(flatten(reply));
+                Outcome::Silence
+            }
+            other => other,
+        }
+    }
+
+    /// The next reply or push, as far as it is there.
+    pub fn next(&mut self) -> Outcome {
+        if self.desk.inbox.is_empty() {
+            self.catch_up();
+        }
+        match self.desk.inbox.pop_front() {
+            Some(reply) => Outcome::Reply(reply),
+            None if self.line.is_closed() => Outcome::Closed,
+            None => Outcome::Later,
+        }
+    }
+
+    /// The late reply of a blocking command, as far as it is there; pushes stay in the inbox.
+    pub fn late_reply(&mut self) -> Outcome {
+        self.catch_up();
+        let reply = self.desk.inbox.iter().position(|reply| !matches!(reply, Reply::Push(_)));
+        match reply.and_then(|at| self.desk.inbox.remove(at)) {
+            Some(reply) => Outcome::Reply(reply),
+            None if self.line.is_closed() => Outcome::Closed,
+            None if !self.desk.blocked => Outcome::Silence,
+            None => Outcome::Later,
+        }
+    }
+
+    /// All pushes that have come.
+    pub fn pushes(&mut self) -> Vec<Reply> {
+        self.catch_up();
+        let inbox = std::mem::take(&mut self.desk.inbox);
+        let (pushes, others): (Vec<_>, Vec<_>) = inbox.into_iter().partition(|reply| matches!(reply, Reply::Push(_)));
+        self.desk.inbox = others.into();
+        pushes
+    }
+
+    /// True when `next` has something to give.
+    pub fn is_pending(&mut self) -> bool {
+        if self.desk.inbox.is_empty() {
+            self.catch_up();
+        }
+        !self.desk.inbox.is_empty()
+    }
+
+    /// True after the line was closed by either end.
+    pub fn is_closed(&self) -> bool {
+        self.line.is_closed()
+    }
+
+    /// Ends the session.
+    pub fn close_session(&mut self) {
+        self.desk.backlog.clear();
+        self.baton.close_session(self.line.id);
+    }
+
+    fn run(&mut self, args: &[&[u8]]) -> Outcome {
+        let Some(mut active) = self.baton.activate(self.line.id) else { return Outcome::Closed };
+        if active.session().killed || self.line.is_closed() {
+            return Outcome::Closed;
+        }
+        let reply = guarded(&mut active, args);
+        let session = active.session();
+        // A command's pushes to its own session come before its reply, as on a socket.
+        self.desk.inbox.extend(session.outbox.drain(..).flat_map(flatten));
+        self.desk.blocked = session.blocked.is_some();
+        let closing = session.closing;
+        drop(active);
+        if closing {
+            self.line.hang_up();
+            self.close_session();
+        }
+        match reply {
+            Reply::None if self.desk.blocked => Outcome::Later,
+            Reply::None => Outcome::Silence,
+            reply => Outcome::Reply(reply),
+        }
+    }
+
+    /// Takes what the store has posted, then runs the requests that waited for it.
+    fn catch_up(&mut self) {
+        loop {
+            let Some(mut active) = self.baton.activate(self.line.id) else {
+                self.line.hang_up();
+                return;
+            };
+            let session = active.session();
+            self.desk.inbox.extend(session.outbox.drain(..).flat_map(flatten));
+            self.desk.blocked = session.blocked.is_some();
+            let killed = session.killed;
+            drop(active);
+            if killed {
+                self.line.hang_up();
+                self.close_session();
+                return;
+            }
+            if self.desk.blocked {
+                return;
+            }
+            let Some(request) = self.desk.backlog.pop_front() else { return };
+            let args: Vec<&[u8]> = request.iter().map(|arg| &arg[..]).collect();
+            if let Outcome::Reply(reply) = self.run(&args) {
+                self.desk.inbox.extend(flatten(reply));
+            }
+        }
+    }
+}
+
+/// Runs a request; a panic becomes an error reply (invariant 12).
+fn guarded(active: &mut Active<'_>, args: &[&[u8]]) -> Reply {
+    let run = AssertUnwindSafe(|| active.execute(args));
+    catch_unwind(run).unwrap_or_else(|panic| from_panic(&*panic).into())
+}
+
+fn flatten(reply: Reply) -> Vec<Reply> {
+    match reply {
+        Reply::None => Vec::new(),
+        Reply::Many(replies) => replies,
+        other => vec![other],
+    }
+}

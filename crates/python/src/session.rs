@@ -1,0 +1,289 @@
+//! `_core.Session`: one session with a store, for the thread that calls it.
+//!
+//! Of the GIL and the baton, whoever holds one never waits for the other (invariant 10): a short request tries the baton
+//! and runs inline; otherwise the GIL is released first. No Python object is touched while the baton is held.
+
+use crate::convert::{Arguments, Dialect, PERYTON, Shape};
+use crate::error;
+use crate::fork::Birth;
+use crate::line::{self, Line, Outcome, Turn};
+use crate::store;
+use peryton_core::reply::Reply;
+use pyo3::exceptions::{PyTimeoutError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use std::time::{Duration, Instant};
+
+/// Longest sleep between two looks at Python's signals.
+const SIGNALS_EVERY: Duration = Duration::from_millis(100);
+
+/// Commands that may run long; they run without the GIL, so that other Python threads go on.
+const LONG: &[&str] = &[
+    "sql",
+    "sql.bind",
+    "select",
+    "insert",
+    "update",
+    "delete",
+    "with",
+    "values",
+    "create",
+    "drop",
+    "alter",
+    "replace",
+    "explain",
+    "eval",
+    "evalsha",
+    "eval_ro",
+    "evalsha_ro",
+    "fcall",
+    "fcall_ro",
+    "exec",
+    "sort",
+    "sort_ro",
+    "keys",
+    "flushall",
+    "flushdb",
+    "debug",
+    "table.scan",
+    "sunionstore",
+    "sinterstore",
+    "sdiffstore",
+    "zunionstore",
+    "zinterstore",
+    "zdiffstore",
+];
+
+/// One session with a store.
+#[pyclass(frozen, module = "peryton._core")]
+pub struct Session {
+    line: Line,
+    birth: Birth,
+}
+
+impl Session {
+    /// A session on an open line.
+    pub fn new(line: Line) -> Session {
+        Session { line, birth: Birth::here() }
+    }
+
+    /// Does `work` with the line and the baton: inline if both are free and `short`, else without the GIL.
+    fn with_turn<T: Send>(&self, py: Python<'_>, short: bool, work: impl FnOnce(&mut Turn<'_>) -> T + Send) -> T {
+        if short && let Some(mut turn) = self.line.try_turn() {
+            return work(&mut turn);
+        }
+        py.detach(|| work(&mut self.line.turn()))
+    }
+
+    /// Asks `look` again and again, asleep in between, until it is not `Later`, time is up (None), or a signal raises.
+    fn wait_for(
+        &self,
+        py: Python<'_>,
+        until: Option<Instant>,
+        look: impl Fn(&mut Turn<'_>) -> Outcome + Sync,
+    ) -> PyResult<Option<Outcome>> {
+        loop {
+            let now = Instant::now();
+            let slice = until.map_or(now + SIGNALS_EVERY, |until| until.min(now + SIGNALS_EVERY));
+            let outcome = py.detach(|| {
+                // A statement of its own, so that the turn is over before the sleep.
+                let outcome = look(&mut self.line.turn());
+                if !matches!(outcome, Outcome::Later) || slice <= now {
+                    return outcome;
+                }
+                self.line.sleep(slice);
+                look(&mut self.line.turn())
+            });
+            if !matches!(outcome, Outcome::Later) {
+                return Ok(Some(outcome));
+            }
+            py.check_signals().inspect_err(|_| self.end(py))?;
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The reply to a request that has just run, once it is there.
+    fn settle(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Reply> {
+        let outcome = match outcome {
+            Outcome::Later => self.wait_for(py, None, |turn| turn.late_reply())?.unwrap_or(Outcome::Closed),
+            outcome => outcome,
+        };
+        match outcome {
+            Outcome::Reply(reply) => Ok(reply),
+            Outcome::Silence => Ok(Reply::None),
+            Outcome::Later | Outcome::Closed => Err(store::closed(py, "session")),
+        }
+    }
+
+    /// Ends the session. Its wait, if it has one, is over, and a late reply is lost.
+    fn end(&self, py: Python<'_>) {
+        if self.line.hang_up() {
+            self.with_turn(py, true, |turn| turn.close_session());
+        }
+    }
+
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.birth.check(py)?;
+        if self.line.is_closed() { Err(store::closed(py, "session")) } else { Ok(()) }
+    }
+}
+
+#[pymethods]
+impl Session {
+    /// Runs a request and gives its reply; an error reply is raised. A blocking command waits here.
+    fn execute<'py>(&self, py: Python<'py>, args: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.check(py)?;
+        let arguments = Arguments::new(args)?;
+        let slices = arguments.slices()?;
+        let outcome = self.with_turn(py, is_short(&slices), |turn| turn.execute(&slices));
+        match self.settle(py, outcome)? {
+            Reply::Error(error) => Err(error::raise(py, &error)),
+            reply => PERYTON.object(py, &reply),
+        }
+    }
+
+    /// Runs several requests under one hold of the baton; error replies are exception objects.
+    fn pipeline<'py>(&self, py: Python<'py>, requests: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        self.check(py)?;
+        let arguments = requests.try_iter()?.map(|args| Arguments::new(&args?)).collect::<PyResult<Vec<_>>>()?;
+        let requests = arguments.iter().map(Arguments::slices).collect::<PyResult<Vec<_>>>()?;
+        let replies = PyList::empty(py);
+        let mut at = 0;
+        while at < requests.len() {
+            // A request that has to wait ends the hold; the others follow when it is answered.
+            let rest = &requests[at..];
+            let outcomes = self.with_turn(py, false, |turn| {
+                let mut outcomes = Vec::with_capacity(rest.len());
+                for args in rest {
+                    outcomes.push(turn.execute(args));
+                    if matches!(outcomes.last(), Some(Outcome::Later)) {
+                        break;
+                    }
+                }
+                outcomes
+            });
+            at += outcomes.len();
+            for outcome in outcomes {
+                replies.append(PERYTON.object(py, &self.settle(py, outcome)?)?)?;
+            }
+        }
+        Ok(replies)
+    }
+
+    /// The pushes that arrived; waits for one for `timeout` seconds (None: for ever).
+    #[pyo3(signature = (timeout=None))]
+    fn wait<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        self.check(py)?;
+        let pushes = |turn: &mut Turn<'_>| match turn.pushes() {
+            none if none.is_empty() => Outcome::Later,
+            some => Outcome::Reply(Reply::Array(some)),
+        };
+        match self.wait_for(py, line::deadline(seconds(timeout)?), pushes)? {
+            Some(Outcome::Reply(pushes)) => PERYTON.object(py, &pushes),
+            _ => Ok(PyList::empty(py).into_any()),
+        }
+    }
+
+    /// Runs requests and keeps their replies for `receive`, as a connection would.
+    fn send(&self, py: Python<'_>, requests: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.check(py)?;
+        let arguments = requests.try_iter()?.map(|args| Arguments::new(&args?)).collect::<PyResult<Vec<_>>>()?;
+        let requests = arguments.iter().map(Arguments::slices).collect::<PyResult<Vec<_>>>()?;
+        let short = requests.len() == 1 && is_short(&requests[0]);
+        let closed =
+            self.with_turn(py, short, |turn| requests.iter().any(|args| matches!(turn.send(args), Outcome::Closed)));
+        if closed { Err(store::closed(py, "session")) } else { Ok(()) }
+    }
+
+    /// The next reply or push, in the shapes of redis-py's parsers for `protocol`; True with a push.
+    ///
+    /// `decode` gives byte strings as str. `error` makes the object that stands for an error reply. Raises TimeoutError
+    /// when `timeout` seconds pass first.
+    #[pyo3(signature = (timeout=None, *, protocol=3, decode=false, error=None))]
+    fn receive<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+        protocol: u8,
+        decode: bool,
+        error: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        self.birth.check(py)?;
+        let outcome = match self.line.take() {
+            Some(reply) => Some(Outcome::Reply(reply)),
+            None => self.wait_for(py, line::deadline(seconds(timeout)?), |turn| turn.next())?,
+        };
+        let reply = match outcome {
+            Some(Outcome::Reply(reply)) => reply,
+            Some(_) => return Err(store::closed(py, "session")),
+            None => return Err(PyTimeoutError::new_err("timed out")),
+        };
+        let dialect = if protocol == 2 { Dialect::Resp2 } else { Dialect::Resp3 };
+        let object = Shape { dialect, decode, error: error.as_ref() }.object(py, &reply)?;
+        (matches!(reply, Reply::Push(_)), object).into_pyobject(py)
+    }
+
+    /// Whether `receive` would answer at once, after waiting up to `timeout` seconds for it (None: for ever).
+    fn pending(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        self.birth.check(py)?;
+        let look = |turn: &mut Turn<'_>| match turn.is_pending() {
+            true => Outcome::Silence,
+            false if turn.is_closed() => Outcome::Closed,
+            false => Outcome::Later,
+        };
+        if timeout == Some(0.0) {
+            return Ok(!matches!(self.with_turn(py, true, look), Outcome::Later));
+        }
+        Ok(self.wait_for(py, line::deadline(seconds(timeout)?), look)?.is_some())
+    }
+
+    /// Ends the session and any wait in it.
+    fn close(&self, py: Python<'_>) {
+        if !self.birth.is_elsewhere() {
+            self.end(py);
+        }
+    }
+
+    /// Whether the session has ended.
+    #[getter]
+    fn closed(&self, py: Python<'_>) -> PyResult<bool> {
+        self.birth.check(py)?;
+        Ok(self.line.is_closed())
+    }
+
+    /// The session's number, as in CLIENT ID.
+    #[getter]
+    fn id(&self) -> u64 {
+        self.line.id()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // In a child the baton may be locked for ever.
+        if self.birth.is_elsewhere() || !self.line.hang_up() {
+            return;
+        }
+        // Python drops objects under the GIL, so this may not wait for the baton; the keeper of the rest does it.
+        match self.line.try_turn() {
+            Some(mut turn) => turn.close_session(),
+            None => store::close_later(self.line.store(), self.line.id()),
+        }
+    }
+}
+
+/// True for requests that are over in no time, unless the values are huge.
+fn is_short(args: &[&[u8]]) -> bool {
+    args.first().is_some_and(|name| !LONG.iter().any(|long| name.eq_ignore_ascii_case(long.as_bytes())))
+}
+
+fn seconds(timeout: Option<f64>) -> PyResult<Option<Duration>> {
+    let Some(timeout) = timeout else { return Ok(None) };
+    if timeout.is_nan() {
+        return Err(PyValueError::new_err("a timeout is a number of seconds"));
+    }
+    // Too long for a Duration is for ever.
+    Ok(Duration::try_from_secs_f64(timeout.max(0.0)).ok())
+}

@@ -1,0 +1,184 @@
+//! `_core.Store`: a store in this process, and its end when the interpreter exits.
+
+use crate::error;
+use crate::fork::Birth;
+use crate::line::Line;
+use crate::server::{Door, Server};
+use crate::session::Session;
+use parking_lot::Mutex;
+use peryton_core::limits::DATABASES;
+use peryton_core::session::SessionId;
+use peryton_core::store::{Options, Store as Core};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::ThreadId;
+
+/// A store with the doors that were opened on it, which stay open as long as it does.
+struct Opened {
+    core: Core,
+    doors: Mutex<Vec<Arc<Door>>>,
+    birth: Birth,
+}
+
+/// Every open store, for the end of the interpreter.
+static OPEN: Mutex<Vec<Weak<Opened>>> = Mutex::new(Vec::new());
+
+impl Opened {
+    /// Stops the doors and closes the store. Waits for threads, so not under the GIL.
+    fn close(&self) {
+        close(&self.core, std::mem::take(&mut *self.doors.lock()));
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if self.birth.is_elsewhere() {
+            // In a child neither the threads nor, perhaps, the baton can be waited for.
+            std::mem::take(&mut *self.doors.lock()).into_iter().for_each(std::mem::forget);
+        } else if !self.core.is_closed() {
+            // Python drops objects under the GIL, where nothing may wait for threads that may hold the baton.
+            let (core, doors) = (self.core.clone(), std::mem::take(&mut *self.doors.lock()));
+            on_another_thread(move || close(&core, doors));
+        }
+    }
+}
+
+fn close(core: &Core, doors: Vec<Arc<Door>>) {
+    doors.iter().for_each(|door| door.stop());
+    core.close();
+}
+
+fn on_another_thread(work: impl FnOnce() + Send + 'static) {
+    // Without a thread to be had, the work is left undone: all that it frees lives until the process ends.
+    let _ = std::thread::Builder::new().name("peryton-close".into()).spawn(work);
+}
+
+/// A store in this process.
+#[pyclass(frozen, module = "peryton._core")]
+pub struct Store {
+    opened: Arc<Opened>,
+    path: Option<String>,
+}
+
+#[pymethods]
+impl Store {
+    /// Opens a store: in the directory `path`, or in memory.
+    #[new]
+    #[pyo3(signature = (path=None, *, durability=None, maxmemory=0))]
+    fn new(py: Python<'_>, path: Option<String>, durability: Option<&str>, maxmemory: u64) -> PyResult<Store> {
+        if let Some(durability) = durability
+            && !["sync", "interval", "none"].contains(&durability)
+        {
+            let text = format!("durability is sync, interval or none, not {durability:?}");
+            return Err(PyValueError::new_err(text));
+        }
+        let core = py.detach(|| {
+            let core = Core::open(Options { dir: path.as_ref().map(PathBuf::from), ..Options::default() })?;
+            core.enter().state().config.maxmemory = maxmemory;
+            Ok(core)
+        });
+        let core = core.map_err(|error| error::raise(py, &error))?;
+        let opened = Arc::new(Opened { core, doors: Mutex::default(), birth: Birth::here() });
+        let mut open = OPEN.lock();
+        open.retain(|store| store.strong_count() > 0);
+        open.push(Arc::downgrade(&opened));
+        Ok(Store { opened, path })
+    }
+
+    /// A new session in the keyspace `db`; `protocol` is the RESP version whose rules it follows.
+    #[pyo3(signature = (db=0, *, protocol=3))]
+    fn session(&self, py: Python<'_>, db: usize, protocol: u8) -> PyResult<Session> {
+        self.check(py)?;
+        if db >= DATABASES {
+            return Err(PyValueError::new_err(format!("db is 0 to {}, not {db}", DATABASES - 1)));
+        }
+        if !(2..=3).contains(&protocol) {
+            return Err(PyValueError::new_err("protocol is 2 or 3"));
+        }
+        Ok(Session::new(py.detach(|| Line::open(&self.opened.core, db, protocol))))
+    }
+
+    /// Opens a RESP door; port 0 takes a free one, and an empty host opens no TCP port.
+    #[pyo3(signature = (host="127.0.0.1", port=0, *, unixsocket=None, password=None))]
+    fn serve(
+        &self,
+        py: Python<'_>,
+        host: &str,
+        port: u16,
+        unixsocket: Option<String>,
+        password: Option<String>,
+    ) -> PyResult<Server> {
+        self.check(py)?;
+        let door = py.detach(|| Door::open(&self.opened.core, host, port, unixsocket, password));
+        let door = Arc::new(door.map_err(|error| error::raise(py, &error))?);
+        self.opened.doors.lock().push(door.clone());
+        Ok(Server::new(door))
+    }
+
+    /// Stops its servers, ends its sessions' waits and closes the store; once is enough.
+    fn close(&self, py: Python<'_>) {
+        if !self.opened.birth.is_elsewhere() {
+            py.detach(|| self.opened.close());
+        }
+    }
+
+    /// Whether the store is closed.
+    #[getter]
+    fn closed(&self, py: Python<'_>) -> PyResult<bool> {
+        self.opened.birth.check(py)?;
+        Ok(self.opened.core.is_closed())
+    }
+
+    /// The data directory; None for a store in memory.
+    #[getter]
+    fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Store {}>", self.path.as_deref().unwrap_or("in memory"))
+    }
+}
+
+impl Store {
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.opened.birth.check(py)?;
+        if self.opened.core.is_closed() { Err(closed(py, "store")) } else { Ok(()) }
+    }
+}
+
+/// Ends a session whose last handle was dropped while somebody else held the baton.
+pub fn close_later(core: &Core, id: SessionId) {
+    let core = core.clone();
+    on_another_thread(move || core.enter().close_session(id));
+}
+
+/// The thread that ends the interpreter, once it does.
+static EXITING: OnceLock<ThreadId> = OnceLock::new();
+
+/// ClosedError: `what` is closed. At the interpreter's end only its own thread gets it: the others are daemons that the
+/// process takes along, and an exception in each would be noise.
+pub fn closed(py: Python<'_>, what: &str) -> PyErr {
+    if EXITING.get().is_some_and(|thread| *thread != std::thread::current().id()) {
+        py.detach(|| {
+            loop {
+                std::thread::park();
+            }
+        })
+    }
+    error::closed(py, what)
+}
+
+/// Closes every open store of this process; registered with `atexit`.
+#[pyfunction]
+pub fn close_all(py: Python<'_>) {
+    EXITING.get_or_init(|| std::thread::current().id());
+    let stores: Vec<_> = OPEN.lock().iter().filter_map(Weak::upgrade).collect();
+    for store in stores {
+        if !store.birth.is_elsewhere() {
+            py.detach(|| store.close());
+        }
+    }
+}

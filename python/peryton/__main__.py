@@ -1,0 +1,5 @@
+"""`python -m peryton`: the command line."""
+
+from peryton.cli import main
+
+main()

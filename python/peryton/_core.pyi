@@ -1,0 +1,154 @@
+"""The compiled core of Peryton; `peryton` is its public face."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict, final
+
+from peryton._resp import Argument
+
+__all__ = ["Responder", "Server", "Session", "Store", "__version__", "close_all", "load"]
+
+__version__: str
+
+@final
+class Store:
+    """A store in this process."""
+
+    def __new__(cls, path: str | None = None, *, durability: str | None = None, maxmemory: int = 0) -> Store: ...
+    def session(self, db: int = 0, *, protocol: int = 3) -> Session:
+        """A new session in the keyspace `db`; `protocol` is the RESP version whose rules it follows."""
+
+    def serve(
+        self, host: str = "127.0.0.1", port: int = 0, *, unixsocket: str | None = None, password: str | None = None
+    ) -> Server:
+        """Opens a RESP door; port 0 takes a free one, and an empty host opens no TCP port."""
+
+    def close(self) -> None:
+        """Stops its servers, ends its sessions' waits and closes the store; once is enough."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the store is closed."""
+
+    @property
+    def path(self) -> str | None:
+        """The data directory; None for a store in memory."""
+
+@final
+class Session:
+    """One session with a store."""
+
+    def execute(self, args: Sequence[Argument]) -> Any:
+        """Runs a request and gives its reply; an error reply is raised. A blocking command waits here."""
+
+    def pipeline(self, requests: Sequence[Sequence[Argument]]) -> list[Any]:
+        """Runs several requests under one hold of the baton; error replies are exception objects."""
+
+    def wait(self, timeout: float | None = None) -> list[Any]:
+        """The pushes that arrived; waits for one for `timeout` seconds (None: for ever)."""
+
+    def send(self, requests: Sequence[Sequence[Argument]]) -> None:
+        """Runs requests and keeps their replies for `receive`, as a connection would."""
+
+    def receive(
+        self,
+        timeout: float | None = None,
+        *,
+        protocol: int = 3,
+        decode: bool = False,
+        error: Callable[[str], object] | None = None,
+    ) -> tuple[bool, Any]:
+        """The next reply or push, in the shapes of redis-py's parsers for `protocol`; True with a push.
+
+        `decode` gives byte strings as str. `error` makes the object that stands for an error reply. Raises
+        TimeoutError when `timeout` seconds pass first.
+        """
+
+    def pending(self, timeout: float | None) -> bool:
+        """Whether `receive` would answer at once, after waiting up to `timeout` seconds for it."""
+
+    def close(self) -> None:
+        """Ends the session and any wait in it."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session has ended."""
+
+    @property
+    def id(self) -> int:
+        """The session's number, as in CLIENT ID."""
+
+@final
+class Server:
+    """A RESP door on a store."""
+
+    def stop(self) -> None:
+        """Stops it and closes its connections; once is enough."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it has stopped; False when `timeout` seconds passed first."""
+
+    @property
+    def port(self) -> int:
+        """Its TCP port; 0 when it serves a Unix socket only."""
+
+    @property
+    def address(self) -> str:
+        """Its address as a URL for `peryton.connect`."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it serves."""
+
+def close_all() -> None:
+    """Closes every open store of this process; runs at the interpreter's exit."""
+
+class _Report(TypedDict):
+    requests: int
+    errors: int
+    nils: int
+    first_error: str | None
+    seconds: float
+    client_cpu_s: tuple[float, float]
+    server_cpu_s: tuple[float, float]
+    others_cpu_s: float
+    stolen_cpu_s: float
+    batches: int
+    batch_mean_ns: float
+    batch_percentiles_ns: list[tuple[float, int]]
+    slowest: list[tuple[int, int]]
+    hardest: tuple[int, int] | None
+
+def load(
+    host: str,
+    port: int,
+    commands: Sequence[tuple[int, Sequence[bytes | str]]],
+    fields: Sequence[str] = ...,
+    *,
+    connections: int = 50,
+    pipeline: int = 1,
+    requests: int | None = None,
+    seconds: float = 1.0,
+    warmup: float = 0.0,
+    setup: Sequence[Sequence[bytes | str]] = ...,
+    pids: Sequence[int] = ...,
+    watch_cpu: bool = False,
+    seed: int = 1,
+    patience: float = 30.0,
+) -> _Report:
+    """Sends commands to a server and measures; runs without the GIL, and Ctrl-C ends it."""
+
+@final
+class Responder:
+    """A server that answers every request with the same bytes, on a thread of its own."""
+
+    def __new__(cls, host: str = "127.0.0.1", port: int = 0, *, reply: bytes | str) -> Responder: ...
+    def stop(self) -> None:
+        """Closes its connections and stops; once is enough."""
+
+    @property
+    def port(self) -> int:
+        """Its TCP port."""
+
+    @property
+    def requests(self) -> int:
+        """Requests answered so far."""

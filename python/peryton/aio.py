@@ -1,0 +1,342 @@
+"""Peryton over asyncio: the surface of `peryton.Database`, awaited.
+
+    from peryton import aio
+
+    async with await aio.connect("peryton://127.0.0.1:7379") as db:
+        rows = await db.sql("SELECT 1 AS one")
+
+Remote, it speaks over asyncio's streams. Embedded, each call runs on a worker thread, so the event loop never waits
+for the store; cancelling a task ends its wait in a blocking command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from peryton import _calls, _core, _resp
+from peryton._calls import Call, Parameters, Record, Value
+from peryton._links import Birth
+from peryton._resp import Argument
+from peryton.client import Address
+from peryton.exceptions import ClosedError, NetworkError, WaitTimeoutError
+from peryton.results import Rows
+
+if TYPE_CHECKING:
+    import redis.asyncio
+
+T = TypeVar("T")
+
+THREADS_MAX = 64
+"""Most calls of one embedded `aio.Database` that run or wait at once; more wait for a thread."""
+_RECEIVE_BYTES = 256 * 1024
+
+
+class _AsyncLink(Protocol):
+    """One session with a store, as `peryton._links.Link` but awaited."""
+
+    async def execute(self, args: Sequence[Argument]) -> Any: ...
+    async def pipeline(self, requests: Sequence[Sequence[Argument]]) -> list[Any]: ...
+    def close(self) -> None: ...
+
+
+class _ThreadLink:
+    """An embedded session whose calls run on worker threads."""
+
+    def __init__(self, session: _core.Session, threads: ThreadPoolExecutor) -> None:
+        self._session = session
+        self._threads = threads
+
+    async def execute(self, args: Sequence[Argument]) -> Any:
+        return await self._on_thread(lambda: self._session.execute(args))
+
+    async def pipeline(self, requests: Sequence[Sequence[Argument]]) -> list[Any]:
+        return await self._on_thread(lambda: self._session.pipeline(requests))
+
+    async def _on_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def close(self) -> None:
+        self._session.close()
+
+
+class _StreamLink:
+    """A session over asyncio's streams."""
+
+    def __init__(self, address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._address = address
+        self._reader = reader
+        self._writer = writer
+        self._decoder = _resp.Decoder()
+
+    @staticmethod
+    async def open(address: Address) -> _StreamLink:
+        try:
+            async with asyncio.timeout(address.timeout):
+                if address.path is not None:
+                    reader, writer = await asyncio.open_unix_connection(address.path)
+                else:
+                    reader, writer = await asyncio.open_connection(address.host, address.port)
+        except TimeoutError:
+            raise WaitTimeoutError(f"{address} does not answer") from None
+        except OSError as error:
+            raise NetworkError(f"cannot connect to {address}: {error.strerror or error}") from error
+        link = _StreamLink(address, reader, writer)
+        try:
+            for reply in await link.pipeline(address.hello()):
+                if isinstance(reply, Exception):
+                    raise reply
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    async def execute(self, args: Sequence[Argument]) -> Any:
+        await self._send(_resp.encode(args))
+        reply = await self._receive()
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    async def pipeline(self, requests: Sequence[Sequence[Argument]]) -> list[Any]:
+        await self._send(_resp.encode_many(requests))
+        return [await self._receive() for _ in requests]
+
+    def close(self) -> None:
+        self._writer.close()
+
+    async def _send(self, data: bytes) -> None:
+        try:
+            self._writer.write(data)
+            await self._writer.drain()
+        except OSError as error:
+            raise NetworkError(f"the connection to {self._address} broke: {error.strerror or error}") from error
+
+    async def _receive(self) -> Any:
+        while True:
+            value = self._decoder.next()
+            if value is _resp.PENDING:
+                self._decoder.feed(await self._more())
+            elif not isinstance(value, _resp.Push):
+                return value
+
+    async def _more(self) -> bytes:
+        try:
+            async with asyncio.timeout(self._address.timeout):
+                data = await self._reader.read(_RECEIVE_BYTES)
+        except TimeoutError:
+            raise WaitTimeoutError(f"{self._address} did not answer in {self._address.timeout} s") from None
+        except OSError as error:
+            raise NetworkError(f"the connection to {self._address} broke: {error.strerror or error}") from error
+        if not data:
+            raise NetworkError(f"{self._address} closed the connection")
+        return data
+
+
+class Database:
+    """A store, embedded (`aio.open`) or remote (`aio.connect`), for the tasks of one event loop."""
+
+    def __init__(self, *, store: _core.Store | None = None, address: Address | None = None, db: int = 0) -> None:
+        if (store is None) == (address is None):
+            raise TypeError("a Database has either a store or an address: use aio.open() or aio.connect()")
+        self._store = store
+        self._address = address
+        self._db = db
+        self._idle: list[_AsyncLink] = []
+        self._threads = ThreadPoolExecutor(THREADS_MAX, "peryton") if store is not None else None
+        self._servers: list[_core.Server] = []
+        self._birth = Birth()
+        self._closed = False
+
+    async def sql(self, text: str, params: Parameters | None = None) -> Rows:
+        """Runs a SQL statement, as `peryton.Database.sql`."""
+        return await self._run(_calls.sql(text, params))
+
+    async def command(self, *args: Argument) -> Any:
+        """Runs any command, as `peryton.Database.command`."""
+        return await self._run(_calls.command(args))
+
+    async def pipeline(self, requests: Iterable[Sequence[Argument]]) -> list[Any]:
+        """Runs several commands in one go; error replies stand in the list as exception objects."""
+        calls = [_calls.command(request) for request in requests]
+        async with self._lend() as link:
+            return await link.pipeline([call.args for call in calls])
+
+    def table(self, name: str) -> Table:
+        """A table's rows by key, without SQL."""
+        return Table(self, name)
+
+    def redis(self, **options: Any) -> redis.asyncio.Redis:
+        """An asyncio redis-py client of this store.
+
+        An embedded store has to be served first (`db.serve()`): redis-py's asyncio client needs a socket.
+        """
+        import redis.asyncio
+
+        address = self._address
+        if address is None:
+            if not self._servers:
+                raise TypeError("redis-py's asyncio client needs a socket: call db.serve() first")
+            address = Address.parse(self._servers[0].address).with_options(db=self._db)
+        settings: dict[str, Any] = {"db": address.db, "username": address.username, "password": address.password}
+        if address.path is not None:
+            settings["unix_socket_path"] = address.path
+        else:
+            settings |= {"host": address.host, "port": address.port}
+        return redis.asyncio.Redis(**(settings | options))
+
+    def serve(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        unixsocket: str | os.PathLike[str] | None = None,
+        password: str | None = None,
+    ) -> _core.Server:
+        """Opens a door on this embedded store, as `peryton.Database.serve`."""
+        if self._store is None:
+            raise TypeError("this store is remote and is served already")
+        path = None if unixsocket is None else os.fspath(unixsocket)
+        server = self._store.serve(host, port, unixsocket=path, password=password)
+        self._servers.append(server)
+        return server
+
+    async def close(self) -> None:
+        """Closes the handle; an embedded store is closed with it. Closing twice is harmless."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+        for server in self._servers:
+            server.stop()
+        self._servers.clear()
+        if self._store is not None and self._threads is not None:
+            self._store.close()
+            self._threads.shutdown(wait=False)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the handle is closed."""
+        return self._closed
+
+    async def __aenter__(self) -> Database:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        what = repr(self._store) if self._store is not None else str(self._address)
+        return f"<aio.Database {what}{', closed' if self._closed else ''}>"
+
+    async def _run(self, call: Call[T]) -> T:
+        async with self._lend() as link:
+            return call.shape(await link.execute(call.args))
+
+    @asynccontextmanager
+    async def _lend(self) -> AsyncIterator[_AsyncLink]:
+        """A link for one use. One that broke or was cancelled half-way through a reply is not kept."""
+        self._birth.check()
+        if self._closed:
+            raise ClosedError("this handle is closed")
+        link = self._idle.pop() if self._idle else await self._link()
+        keep = True
+        try:
+            yield link
+        except (OSError, ClosedError, asyncio.CancelledError, KeyboardInterrupt):
+            keep = False
+            raise
+        finally:
+            if keep and not self._closed:
+                self._idle.append(link)
+            else:
+                link.close()
+
+    async def _link(self) -> _AsyncLink:
+        if self._store is not None:
+            assert self._threads is not None
+            return _ThreadLink(self._store.session(self._db), self._threads)
+        assert self._address is not None
+        return await _StreamLink.open(self._address)
+
+
+class Table:
+    """The rows of one table by primary key, as `peryton.Table`."""
+
+    def __init__(self, database: Database, name: str) -> None:
+        self.name = name
+        self._database = database
+
+    async def get(self, key: Any) -> Record | None:
+        """The row with this primary key (a tuple if it has several columns), or None."""
+        return await self._database._run(_calls.get(self.name, key))
+
+    async def get_many(self, keys: Iterable[Any]) -> list[Record | None]:
+        """The rows with these primary keys, in their order, None where there is no row."""
+        listed = list(keys)
+        return await self._database._run(_calls.get_many(self.name, listed)) if listed else []
+
+    async def put(self, record: Mapping[str, Value]) -> int:
+        """Inserts a row, or replaces the row with its primary key."""
+        return await self._database._run(_calls.put(self.name, record))
+
+    async def put_many(self, records: Iterable[Mapping[str, Value]]) -> int:
+        """Inserts or replaces rows in one go; each row by itself succeeds or fails. Gives how many were put."""
+        calls = [_calls.put(self.name, record) for record in records]
+        async with self._database._lend() as link:
+            return _calls.total(await link.pipeline([call.args for call in calls]))
+
+    async def delete(self, *keys: Any) -> int:
+        """Deletes the rows with these primary keys; gives how many there were."""
+        return await self._database._run(_calls.delete(self.name, keys)) if keys else 0
+
+    async def scan(self, batch: int = 1000) -> AsyncIterator[Record]:
+        """All rows, fetched a batch at a time; rows changed meanwhile may be seen or missed."""
+        cursor: Any = 0
+        while True:
+            cursor, rows = await self._database._run(_calls.scan(self.name, cursor, batch))
+            for row in rows:
+                yield row
+            if _calls.text_of(cursor) == "0":
+                return
+
+    async def info(self) -> Record:
+        """What the store knows of the table: its columns, indexes, rows and bytes."""
+        return await self._database._run(_calls.info(self.name))
+
+    def __repr__(self) -> str:
+        return f"<aio.Table {self.name}>"
+
+
+async def open(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    durability: str | None = None,
+    maxmemory: int = 0,
+    db: int = 0,
+) -> Database:
+    """Opens a store in this process, as `peryton.open`."""
+    where = None if path is None else os.fspath(path)
+    store = await asyncio.to_thread(_core.Store, where, durability=durability, maxmemory=maxmemory)
+    return Database(store=store, db=db)
+
+
+async def connect(
+    url: str = "peryton://127.0.0.1:7379",
+    *,
+    db: int | None = None,
+    username: str | None = None,
+    password: str | None = None,
+    timeout: float | None = None,
+) -> Database:
+    """Connects to a Peryton server, as `peryton.connect`."""
+    address = Address.parse(url).with_options(db=db, username=username, password=password, timeout=timeout)
+    database = Database(address=address, db=address.db)
+    async with database._lend():
+        return database

@@ -1,0 +1,5 @@
+"""`python -m peryton.bench`."""
+
+from peryton.bench.cli import bench
+
+bench(prog_name="peryton bench")

@@ -1,0 +1,66 @@
+"""The machine: its facts, a process's memory, and which core runs what."""
+
+import contextlib
+import os
+import platform
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def facts() -> dict[str, object]:
+    """What a reader must know of the machine to judge the figures."""
+    return {
+        "cpu": _first("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_mb": int((_first("/proc/meminfo", "MemTotal") or "0 kB").split()[0]) // 1024,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+
+
+def _first(path: str, name: str) -> str | None:
+    with contextlib.suppress(OSError):
+        for line in Path(path).read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == name:
+                return value.strip()
+    return None
+
+
+def busy_cores(seconds: float) -> float:
+    """Cores that are busy just now, watched for a moment."""
+    before = _busy_ticks()
+    time.sleep(seconds)
+    return (_busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / seconds
+
+
+def _busy_ticks() -> int:
+    with contextlib.suppress(OSError):
+        user, nice, system, _idle, _wait, irq, softirq, *_ = Path("/proc/stat").read_text().split()[1:9]
+        return sum(map(int, (user, nice, system, irq, softirq)))
+    return 0
+
+
+def load_average() -> float:
+    """Runnable threads over the last minute."""
+    return os.getloadavg()[0]
+
+
+def rss_bytes(pid: int) -> int:
+    """Memory of a process that is in RAM."""
+    return int((_first(f"/proc/{pid}/status", "VmRSS") or "0 kB").split()[0]) * 1024
+
+
+@contextlib.contextmanager
+def on_core(core: int | None) -> Iterator[None]:
+    """Keeps this thread, and the processes that it starts meanwhile, on one core (the first is 0); None: anywhere."""
+    if core is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {sorted(before)[core]})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -1,0 +1,234 @@
+"""The workloads. Each suite yields results; a later issue adds its own to `SUITES`."""
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from peryton.bench.load import Command, Load, Sample, send
+from peryton.bench.peers import OURS, Server
+from peryton.bench.runner import Bench, Data, Result, Scale, Workload, check
+
+PIPELINES = (1, 16, 64)
+#: Keys are 16 bytes: a prefix that belongs to the data set, and 12 digits.
+_DIGITS = 12
+_FILL = Load((), connections=4, pipeline=64)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Workloads that are run together."""
+
+    name: str
+    title: str
+    run: Callable[[Bench], Iterator[Result]]
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Keys of one length of value."""
+
+    prefix: str
+    value: str
+
+    def key(self) -> str:
+        """The key with its placeholder."""
+        return f"{self.prefix}:%key%"
+
+    def fields(self, keys: int) -> tuple[str, ...]:
+        """A random key."""
+        return (f"key=uniform:0:{keys}:{_DIGITS}",)
+
+    def data(self) -> Data:
+        """All keys, so that every GET is a hit."""
+        return Data(f"strings-{self.prefix}", self.fill)
+
+    def fill(self, server: Server, scale: Scale, keys: int | None = None) -> None:
+        """Sets each key once."""
+        fill = replace(_FILL, commands=(("SET", self.key(), self.value),), fields=(f"key=sequence:0:{_DIGITS}",))
+        check(send(fill, server.port, requests=keys or scale.keys))
+
+
+#: redis-benchmark's own: 3 bytes.
+SMALL = Strings("key", "xxx")
+USUAL = Strings("k32", "x" * 32)
+
+
+def _bulk(value: str) -> bytes:
+    return f"${len(value)}\r\n{value}\r\n".encode()
+
+
+def _strings(bench: Bench, strings: Strings, suffix: str = "") -> Iterator[Result]:
+    commands: dict[str, tuple[Command, bytes]] = {
+        "set": (("SET", strings.key(), strings.value), b"+OK\r\n"),
+        "get": (("GET", strings.key()), _bulk(strings.value)),
+    }
+    for pipeline in PIPELINES:
+        for name, (command, reply) in commands.items():
+            load = Load((command,), strings.fields(bench.scale.keys), pipeline=pipeline)
+            title = f"{name.upper()} {len(strings.value)} B, pipeline {pipeline}"
+            workload = Workload(f"{name}{suffix}-p{pipeline}", title, load, reply, strings.data(), hits=name == "get")
+            # What is judged there is user CPU, a small part of all: it takes more ticks.
+            yield bench.throughput(replace(workload, longer=2.0) if pipeline == 1 else workload)
+
+
+def _small_strings(bench: Bench) -> Iterator[Result]:
+    yield from _strings(bench, SMALL)
+
+
+def _usual_strings(bench: Bench) -> Iterator[Result]:
+    yield from _strings(bench, USUAL, "32")
+
+
+def _scripts(bench: Bench) -> Iterator[Result]:
+    command = ("EVAL", "return redis.call('GET', KEYS[1])", "1", SMALL.key())
+    load = Load((command,), SMALL.fields(bench.scale.keys), pipeline=16)
+    reply = _bulk(SMALL.value)
+    yield bench.throughput(
+        Workload("eval-get-p16", "EVAL of one GET, pipeline 16", load, reply, SMALL.data(), hits=True)
+    )
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+_ROWS_AT_ONCE = 100
+_TABLE = "CREATE TABLE bench (id INTEGER, a INTEGER, b INTEGER, PRIMARY KEY (id) USING HASH)"
+_INDEX = "CREATE INDEX bench_a ON bench (a) USING BTREE"
+
+
+def _fill_table(server: Server, rows: int) -> None:
+    """Rows (1 .., random, random), a hundred a statement."""
+    server.command("SQL", _TABLE)
+    for at_once, first, count in (
+        (_ROWS_AT_ONCE, 1, rows // _ROWS_AT_ONCE),
+        (1, rows - rows % _ROWS_AT_ONCE + 1, rows % _ROWS_AT_ONCE),
+    ):
+        values = ", ".join(["(?, ?, ?)"] * at_once)
+        command = ("SQL", f"INSERT INTO bench VALUES {values}", *(("%id%", "%n%", "%n%") * at_once))
+        load = Load((command,), (f"id=sequence:{first}", f"n=uniform:0:{max(rows, 1)}"), connections=4, pipeline=4)
+        if count:
+            check(send(load, server.port, requests=count))
+
+
+def _select(bench: Bench) -> Iterator[Result]:
+    rows = bench.scale.rows
+    load = Load((("SQL", "SELECT * FROM bench WHERE id = ?", "%id%"),), (f"id=uniform:1:{rows + 1}",), pipeline=16)
+    reply = b"*2\r\n*3\r\n$2\r\nid\r\n$1\r\na\r\n$1\r\nb\r\n*3\r\n:500000\r\n:500000\r\n:500000\r\n"
+    data = Data("table", lambda server, scale: _fill_table(server, scale.rows))
+    title = f"SELECT of {_millions(rows)} rows, pipeline 16"
+    yield bench.throughput(Workload("select-p16", title, load, reply, data, only=(OURS,)))
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def _key_memory(bench: Bench) -> Iterator[Result]:
+    keys = bench.scale.memory_keys
+    result = Result("key-memory", f"{_millions(keys)} keys of 16 bytes with 32-byte values, beyond an empty server")
+    bench.tell(result.title)
+    for name in bench.contenders():
+        with bench.failing(result, name), bench.fresh(name) as server:
+            before = _memory(server)
+            USUAL.fill(server, bench.scale, keys)
+            result.add(name, {f"{what}_bytes": grown / keys for what, grown in _growth(server, before).items()})
+    yield result
+
+
+def _row_memory(bench: Bench) -> Iterator[Result]:
+    rows = bench.scale.memory_rows
+    result = Result("row-memory", f"{_millions(rows)} rows (int, int, int), hash primary key, one ordered index")
+    bench.tell(result.title)
+    with bench.failing(result, OURS), bench.fresh(OURS) as server:
+        before = _memory(server)
+        _fill_table(server, rows)
+        server.command("SQL", _INDEX)
+        result.add(OURS, {f"{what}_bytes": grown / rows for what, grown in _growth(server, before).items()})
+    result.add("sqlite", {"used_bytes": _sqlite_bytes(rows) / rows})
+    result.notes.append("SQLite: pages of a database in memory, rowid table and an index made after the rows")
+    yield result
+
+
+def _memory(server: Server) -> dict[str, int]:
+    used = server.used_memory()
+    return {"rss": server.rss_bytes(), **({} if used is None else {"used": used})}
+
+
+def _growth(server: Server, before: dict[str, int]) -> dict[str, int]:
+    """What grew; a server whose figure stands still does not count."""
+    grown = {what: now - before[what] for what, now in _memory(server).items() if what in before}
+    return {what: by for what, by in grown.items() if by > 0}
+
+
+def _sqlite_bytes(rows: int) -> int:
+    """Size of the same table in SQLite."""
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE bench (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER)")
+    database.execute(
+        "INSERT INTO bench WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n LIMIT ?1) "
+        "SELECT id, abs(random() % ?1), abs(random() % ?1) FROM n",
+        (rows,),
+    )
+    database.execute("CREATE INDEX bench_a ON bench (a)")
+    sizes = [database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")]
+    database.close()
+    return int(sizes[0] * sizes[1])
+
+
+# --- growth -----------------------------------------------------------------------------------------------------------
+
+
+def _growth_stalls(bench: Bench) -> Iterator[Result]:
+    """The longest growth step while keys are added one after the other.
+
+    A batch also takes long when the machine is busy and the server waits for a core. Its CPU clock tells the two apart,
+    to a tick of 4 ms: what is judged is for how long the server worked during one batch.
+    """
+    keys = bench.scale.growth_keys
+    result = Result(
+        "growth",
+        f"longest batch while {_millions(keys)} keys are inserted: its time, and the server's work in one",
+    )
+    bench.tell(result.title)
+    load = Load((("SET", USUAL.key(), USUAL.value),), (f"key=sequence:0:{_DIGITS}",), connections=4, pipeline=16)
+    for _ in range(bench.scale.growth_rounds):
+        for name in bench.contenders():
+            if name not in result.failed:
+                with bench.failing(result, name), bench.fresh(name) as server:
+                    sample = send(load, server.port, requests=keys, pids=[server.pid], watch_cpu=True)
+                    check(sample)
+                    result.add(name, _longest(sample))
+    yield result
+
+
+def _longest(sample: Sample) -> dict[str, float]:
+    (wait_ms, wait_at), (work_ms, work_at) = sample.slowest_ms[0], sample.hardest_ms or (0.0, 0)
+    return {
+        "longest_ms": wait_ms,
+        "longest_at_key": wait_at,
+        "longest_work_ms": work_ms,
+        "longest_work_at_key": work_at,
+        "p99_ms": sample.batch_ms[99.0],
+    }
+
+
+def _millions(count: int) -> str:
+    return re.sub(r"\.0$", "", f"{count / 1e6:.1f}") + " M" if count >= 100_000 else str(count)
+
+
+SUITES = {
+    suite.name: suite
+    for suite in (
+        Suite("strings", "SET and GET, 3 bytes", _small_strings),
+        Suite("strings32", "SET and GET, 32 bytes", _usual_strings),
+        Suite("scripts", "a command from Lua", _scripts),
+        Suite("select", "rows by key over the wire", _select),
+        Suite("key-memory", "memory of keys", _key_memory),
+        Suite("row-memory", "memory of rows", _row_memory),
+        Suite("growth", "stalls of a growing dictionary", _growth_stalls),
+    )
+}
+#: Left out of a short run unless named.
+LONG = ("strings32",)

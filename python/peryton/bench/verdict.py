@@ -1,0 +1,95 @@
+"""The targets of the issues as data, and whether a run met them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from peryton.bench.peers import OURS
+from peryton.bench.runner import Ratio, Result
+
+
+@dataclass(frozen=True)
+class Target:
+    """A bound on one of our figures, by itself or as a ratio to a peer's."""
+
+    issue: int
+    result: str
+    metric: str
+    #: What is wanted in words.
+    wanted: str
+    at_least: float | None = None
+    at_most: float | None = None
+    #: The peer; None: the figure itself is bounded.
+    beside: str | None = None
+
+    def holds(self, figure: float) -> bool:
+        """Whether a figure is within the bound."""
+        return (self.at_least is None or figure >= self.at_least) and (self.at_most is None or figure <= self.at_most)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run says of a target."""
+
+    target: Target
+    #: None: not measured.
+    met: bool | None
+    #: The figure judged; its low and high are those of the rounds.
+    figure: Ratio | None
+    #: Why it was not measured, or that the rounds do not agree.
+    remark: str = ""
+
+
+def _beside_valkey() -> Iterable[Target]:
+    for command in ("set", "get"):
+        upper = command.upper()
+        for pipeline, metric, what in ((1, "server_user_us", "user CPU"), (16, "server_cpu_us", "CPU")):
+            name = f"{command}-p{pipeline}"
+            yield Target(2, name, "rate", f"{upper} pipeline {pipeline}: speed", at_least=1.0, beside="valkey")
+            yield Target(
+                2, name, metric, f"{upper} pipeline {pipeline}: {what} a request", at_most=0.8, beside="valkey"
+            )
+    yield Target(2, "set-p64", "rate", "SET pipeline 64: speed", at_least=1.5, beside="valkey")
+    yield Target(2, "get-p64", "rate", "GET pipeline 64: speed", at_least=1.0, beside="valkey")
+    yield Target(2, "get-p64", "server_cpu_us", "GET pipeline 64: CPU a request", at_most=0.8, beside="valkey")
+    yield Target(2, "eval-get-p16", "rate", "EVAL of one GET: speed", at_least=2.0, beside="valkey")
+
+
+TARGETS: tuple[Target, ...] = (
+    *_beside_valkey(),
+    Target(2, "select-p16", "rate", "SELECT by key: requests/s", at_least=500_000),
+    Target(2, "key-memory", "used_bytes", "memory of a key (used_memory)", at_most=1.0, beside="valkey"),
+    Target(2, "key-memory", "used_bytes", "memory of a key, bytes", at_most=80.0),
+    Target(2, "key-memory", "rss_bytes", "memory of a key (RSS)", at_most=1.0, beside="valkey"),
+    Target(2, "row-memory", "used_bytes", "memory of a row (used_memory)", at_most=1.0, beside="sqlite"),
+    Target(2, "row-memory", "used_bytes", "memory of a row, bytes", at_most=33.0),
+    Target(2, "growth", "longest_work_ms", "longest growth step, ms", at_most=10.0),
+)
+
+
+def judge(results: Iterable[Result], targets: Iterable[Target] = TARGETS) -> list[Verdict]:
+    """A verdict for each target whose result is among these."""
+    by_name = {result.name: result for result in results}
+    return [_judge(by_name[target.result], target) for target in targets if target.result in by_name]
+
+
+def _judge(result: Result, target: Target) -> Verdict:
+    figure = _figure(result, target)
+    if figure is None:
+        missing = [OURS] + ([target.beside] if target.beside else [])
+        failed = [name for name in missing if name in result.failed]
+        return Verdict(
+            target, None, None, f"{failed[0]} failed" if failed else f"no figures of {' and '.join(missing)}"
+        )
+    met = target.holds(figure.value)
+    agree = target.holds(figure.low) == target.holds(figure.high)
+    return Verdict(target, met, figure, "" if agree else "the rounds disagree")
+
+
+def _figure(result: Result, target: Target) -> Ratio | None:
+    if target.beside is not None:
+        return result.ratio(target.metric, OURS, target.beside)
+    figures = result.figures.get(OURS, {}).get(target.metric)
+    middle = result.typical(OURS, target.metric)
+    if not figures or middle is None:
+        return None
+    return Ratio(middle, min(figures), max(figures))

