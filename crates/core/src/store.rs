@@ -60,6 +60,11 @@ impl ScriptsWatch {
         Some(Duration::from_nanos(now_ns.saturating_sub(since_ns)))
     }
 
+    /// True when the running script has run a command that writes.
+    pub fn has_written(&self) -> bool {
+        self.watch.has_written()
+    }
+
     /// Ends the running script soon, unless it has written: what SCRIPT KILL answers.
     pub fn kill(&self) -> Result<()> {
         self.watch.kill()
