@@ -116,6 +116,7 @@ class _Report(TypedDict):
     batch_mean_ns: float
     batch_percentiles_ns: list[tuple[float, int]]
     slowest: list[tuple[int, int]]
+    hardest: tuple[int, int] | None
 
 def load(
     host: str,
@@ -130,6 +131,7 @@ def load(
     warmup: float = 0.0,
     setup: Sequence[Sequence[bytes | str]] = ...,
     pids: Sequence[int] = ...,
+    watch_cpu: bool = False,
     seed: int = 1,
     patience: float = 30.0,
 ) -> _Report:

@@ -150,7 +150,8 @@ class Table:
 
     def get_many(self, keys: Iterable[Any]) -> list[Record | None]:
         """The rows with these primary keys, in their order, None where there is no row."""
-        return self._database._run(_calls.get_many(self.name, keys))
+        listed = list(keys)
+        return self._database._run(_calls.get_many(self.name, listed)) if listed else []
 
     def put(self, record: Mapping[str, Value]) -> int:
         """Inserts a row, or replaces the row with its primary key."""
@@ -164,7 +165,7 @@ class Table:
 
     def delete(self, *keys: Any) -> int:
         """Deletes the rows with these primary keys; gives how many there were."""
-        return self._database._run(_calls.delete(self.name, keys))
+        return self._database._run(_calls.delete(self.name, keys)) if keys else 0
 
     def scan(self, batch: int = 1000) -> Iterator[Record]:
         """All rows, fetched a batch at a time; rows changed meanwhile may be seen or missed."""
@@ -191,6 +192,8 @@ def open(
     db: int = 0,
 ) -> Database:
     """Opens a store in this process: in a directory, or in memory only when there is no `path`.
+
+    A directory belongs to one store at a time: a second opener is told whose it is. Nothing is written to it yet.
 
     `durability` is `sync`, `interval` (the default) or `none`; `maxmemory` limits the bytes of keys and rows (0: no
     limit); `db` is the keyspace that commands use, 0 to 15.

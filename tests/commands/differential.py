@@ -9,9 +9,11 @@ from tests.commands.compare import Comparer, command_name
 from tests.commands.generators.family import Family, Sequence_
 from tests.commands.generators.script import unwrap
 from tests.commands.state import read_state, state_differences
-from tests.support.resp import Connection, ConnectionClosed, ProtocolViolation, Push, Reply, encode
+from tests.support.resp import Connection, ConnectionClosed, ProtocolViolation, Push, Reply, Simple, encode
 from tests.support.servers import Server
 
+PEER = 1
+OK = Simple(b"OK")
 SCANS = ("scan", "hscan", "sscan", "zscan")
 SCAN_CALLS_MAX = 10_000
 REPLY_TIMEOUT_S = 5.0
@@ -52,16 +54,21 @@ class Pair:
     def __init__(self, oracle: Server, peer: Server, protocol: int) -> None:
         self.servers = (oracle, peer)
         self.protocol = protocol
+        self._records = peer.name == "peryton"
         self._connections: list[Connection | None] = [None, None]
 
     def run(self, family: Family, sequence: Sequence_) -> Difference | None:
-        """The first difference, or None; both servers are emptied before."""
+        """The first difference, or None; both servers are emptied before.
+
+        On Peryton the effects of the sequence are checked, too: encoded and replayed into an empty store they must
+        give the same state, and undone none at all.
+        """
         commands = [command for step in sequence for command in step]
         try:
             self._begin()
             answers = self._exchange(family, commands)
             difference = _first_difference(family, commands, *answers)
-            return difference or self._compare_states(family, commands)
+            return difference or self._compare_states(family, commands) or self._check_effects(commands)
         except Broken as broken:
             oracle, peer = broken.by_side
             return Difference(commands, oracle, peer, f"for the connection to the {broken.side} broke")
@@ -81,6 +88,8 @@ class Pair:
                 self._on(side, lambda connection: connection.pipeline(fresh))
             except Broken:  # left over from a sequence that failed: once more, on a new connection
                 self._on(side, lambda connection: connection.pipeline(fresh))
+        if self._records:
+            self._on(PEER, lambda connection: connection("DEBUG", "EFFECTS", "START"))
 
     def _on(self, side: int, talk: Any) -> Any:
         """Run `talk` on one connection; if it breaks, say so, and begin anew the next time."""
@@ -125,6 +134,13 @@ class Pair:
             return None
         left, right = ([line[side] for line in lines] for side in (0, 1))
         return Difference(commands, left, right, "in what they hold after")
+
+    def _check_effects(self, commands: list[list[bytes]]) -> Difference | None:
+        """Ask Peryton whether the recorded effects, replayed, give its state again, and, undone, the empty one."""
+        if not self._records:
+            return None
+        reply = self._on(PEER, lambda connection: connection("DEBUG", "EFFECTS", "CHECK"))
+        return None if reply == OK else Difference(commands, OK, reply, "when the effects are checked")
 
 
 class Broken(Exception):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -199,3 +200,25 @@ def test_a_server_stops_cleanly_on_a_signal(number: signal.Signals) -> None:
         assert (output, errors, process.returncode) == ("Stopping\n", "", 0)
         with pytest.raises(peryton.NetworkError):
             remote.command("PING")
+
+
+def test_a_directory_belongs_to_one_store(tmp_path: Path) -> None:
+    where = tmp_path / "deep" / "data"
+    with peryton.open(where), pytest.raises(peryton.ReplyError, match="is open in this process; serve the store there"):
+        peryton.open(where)
+    with peryton.open(where) as again:
+        assert again.command("PING") == "PONG"
+
+
+def test_a_directory_of_another_process(tmp_path: Path) -> None:
+    process, _ = start_server("--dir", str(tmp_path))
+    with pytest.raises(peryton.ReplyError, match=f"is open in process {process.pid};"):
+        peryton.open(tmp_path)
+    process.kill()
+    process.communicate()
+    peryton.open(tmp_path).close()
+
+
+def test_a_directory_that_cannot_be_made() -> None:
+    with pytest.raises(peryton.ReplyError, match="cannot use the directory /dev/null/data"):
+        peryton.open("/dev/null/data")

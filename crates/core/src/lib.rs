@@ -6,6 +6,7 @@
 pub mod error;
 pub mod limits;
 
+pub mod directory;
 pub mod ds;
 pub mod env;
 pub mod memory;
@@ -27,6 +28,8 @@ pub mod sql;
 
 pub mod pubsub;
 pub mod session;
+
+pub mod procedure;
 
 pub mod config;
 pub mod slowlog;

@@ -48,3 +48,13 @@ pub const SQL_KEYS_BATCH: usize = 256;
 pub const STATEMENTS_CACHED: usize = 512;
 /// Deepest nesting of SQL statements, scripts and triggers in each other.
 pub const NESTING_MAX: usize = 16;
+/// Scripts remembered that came with EVAL only; those loaded with SCRIPT LOAD are not limited.
+pub const SCRIPTS_EVALLED_MAX: usize = 4096;
+/// Most memory the scripts' interpreter may hold, bytes.
+pub const SCRIPT_MEMORY_BYTES_MAX: usize = 256 << 20;
+/// Deepest nesting that scripts may encode or decode (cjson's default is 1000).
+pub const SCRIPT_DATA_DEPTH_MAX: usize = 1000;
+/// Deepest nesting of a script's functions called back from our own, such as `string.gsub`'s.
+pub const SCRIPT_CALLBACKS_MAX: usize = 100;
+/// Most values that one call of `struct.unpack` gives (Lua's limit for a function's stack is 8000).
+pub const SCRIPT_RESULTS_MAX: i32 = 7900;

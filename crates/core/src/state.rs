@@ -5,6 +5,7 @@ use crate::env::{Env, Xoshiro};
 use crate::error::{Code, Error};
 use crate::keyspace::{EventClass, Keyspace, Wants};
 use crate::limits;
+use crate::procedure::Scripts;
 use crate::pubsub::PubSub;
 use crate::session::{Session, SessionId};
 use crate::slowlog::SlowLog;
@@ -19,6 +20,8 @@ pub struct Clock {
     pub now_ms: i64,
     /// Microseconds since 1970.
     pub now_us: i64,
+    /// The steady clock, nanoseconds.
+    pub steady_ns: u64,
 }
 
 /// Counters for INFO.
@@ -75,6 +78,8 @@ pub struct State {
     pub stats: Stats,
     /// Counters by command, in the order of the command table.
     pub command_stats: Vec<CommandStats>,
+    /// Scripts and the interpreter that runs them.
+    pub scripts: Scripts,
     /// Slow requests.
     pub slowlog: SlowLog,
     /// All sessions but the one being served.
@@ -103,7 +108,7 @@ impl State {
     pub fn new(mut env: Box<dyn Env>, commands: usize) -> Self {
         let now_us = env.now_us();
         let wall_at_ns = env.monotonic_ns();
-        let clock = Clock { now_ms: now_us / 1000, now_us };
+        let clock = Clock { now_ms: now_us / 1000, now_us, steady_ns: wall_at_ns };
         let run_id = (0..3).map(|_| format!("{:016x}", env.random_u64())).collect::<String>()[..40].to_string();
         State {
             clock,
@@ -117,6 +122,7 @@ impl State {
             config: Config::default(),
             stats: Stats::default(),
             command_stats: vec![CommandStats::default(); commands],
+            scripts: Scripts::default(),
             slowlog: SlowLog::default(),
             sessions: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -152,7 +158,7 @@ impl State {
     #[inline]
     fn clock_at(&self, monotonic_ns: u64) -> Clock {
         let now_us = self.wall_us + (monotonic_ns.saturating_sub(self.wall_at_ns) / 1000) as i64;
-        Clock { now_ms: now_us / 1000, now_us }
+        Clock { now_ms: now_us / 1000, now_us, steady_ns: monotonic_ns }
     }
 
     /// True when the memory limit is reached.

@@ -1,22 +1,27 @@
 //! The facade: open a store, take its baton, serve requests of sessions, close it.
 
 use crate::command::{connection, dispatch, table, waiting};
+use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};
 use crate::error::Result;
+use crate::procedure::Watch;
 use crate::reply::Reply;
 use crate::session::{Door, Session, SessionId, Waker};
 use crate::state::State;
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How to open a store.
 #[derive(Default)]
 pub struct Options {
     /// The world to live in; None is the real one.
     pub env: Option<Box<dyn Env>>,
+    /// The data directory, which must be no other store's; None: in memory only.
+    pub dir: Option<PathBuf>,
 }
 
 /// A store: keyspace and tables in one process. Handles are cheap to copy and may be used from any thread.
@@ -28,8 +33,33 @@ pub struct Store {
 struct Shared {
     /// The baton. `parking_lot`'s mutex hands itself over at least every half millisecond when somebody waits.
     state: Mutex<State>,
+    scripts_watch: ScriptsWatch,
     housekeeper: Housekeeper,
     closed: AtomicBool,
+    /// Ours until the store is closed.
+    directory: Mutex<Option<Directory>>,
+}
+
+/// Tells of the running script and kills it, from any thread and without the baton.
+pub struct ScriptsWatch {
+    watch: Arc<Watch>,
+    /// An instant, and what the store's steady clock showed then.
+    opened: (Instant, u64),
+}
+
+impl ScriptsWatch {
+    /// How long the running script has been running; None when none runs.
+    pub fn running_for(&self) -> Option<Duration> {
+        let since_ns = self.watch.running_since_ns()?;
+        let (opened, opened_ns) = self.opened;
+        let now_ns = opened_ns + opened.elapsed().as_nanos() as u64;
+        Some(Duration::from_nanos(now_ns.saturating_sub(since_ns)))
+    }
+
+    /// Ends the running script soon, unless it has written: what SCRIPT KILL answers.
+    pub fn kill(&self) -> Result<()> {
+        self.watch.kill()
+    }
 }
 
 /// The thread that expires keys and ends waits, and how to wake it.
@@ -46,10 +76,17 @@ const HOUSEKEEPING_MS: u64 = 100;
 impl Store {
     /// Opens a store.
     pub fn open(options: Options) -> Result<Store> {
-        let env = options.env.unwrap_or_else(|| Box::new(SystemEnv::new()));
+        let mut env = options.env.unwrap_or_else(|| Box::new(SystemEnv::new()));
+        let opened = (Instant::now(), env.monotonic_ns());
+        let directory = options.dir.as_deref().map(Directory::claim).transpose()?;
         let state = State::new(env, table::TABLE.size());
-        let shared =
-            Shared { state: Mutex::new(state), housekeeper: Housekeeper::default(), closed: AtomicBool::new(false) };
+        let shared = Shared {
+            scripts_watch: ScriptsWatch { watch: state.scripts.watch().clone(), opened },
+            state: Mutex::new(state),
+            housekeeper: Housekeeper::default(),
+            closed: AtomicBool::new(false),
+            directory: Mutex::new(directory),
+        };
         let store = Store { shared: Arc::new(shared) };
         store.start_housekeeper();
         Ok(store)
@@ -66,6 +103,11 @@ impl Store {
     pub fn try_enter(&self) -> Option<Baton<'_>> {
         let state = self.shared.state.try_lock()?;
         Some(Baton { state, housekeeper: &self.shared.housekeeper })
+    }
+
+    /// The running script as seen without the baton, which it holds until it ends.
+    pub fn scripts_watch(&self) -> &ScriptsWatch {
+        &self.shared.scripts_watch
     }
 
     /// True after [`Store::close`].
@@ -87,6 +129,7 @@ impl Store {
             // A panic in the housekeeper was reported when it happened.
             let _ = thread.join();
         }
+        self.shared.directory.lock().take();
     }
 
     fn start_housekeeper(&self) {

@@ -211,7 +211,8 @@ fn compare(types: &[u8], sort: &str, expected: &[String], rows: &[Reply], thresh
     if hashed || (threshold > 0 && values.len() > threshold) {
         let all: String = values.iter().flat_map(|v| [v.as_str(), "\n"]).collect();
         let found = format!("{} values hashing to {}", values.len(), md5::hex(all.as_bytes()));
-        return (expected != [found.clone()]).then(|| format!("{found}, not {expected:?}: {:?}", &values[..values.len().min(12)]));
+        return (expected != [found.clone()])
+            .then(|| format!("{found}, not {expected:?}: {:?}", &values[..values.len().min(12)]));
     }
     (values != expected).then(|| format!("{values:?}, not {expected:?}"))
 }

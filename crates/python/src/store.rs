@@ -9,8 +9,9 @@ use parking_lot::Mutex;
 use peryton_core::limits::DATABASES;
 use peryton_core::session::SessionId;
 use peryton_core::store::{Options, Store as Core};
-use pyo3::exceptions::{PyNotImplementedError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::ThreadId;
 
@@ -73,11 +74,8 @@ impl Store {
             let text = format!("durability is sync, interval or none, not {durability:?}");
             return Err(PyValueError::new_err(text));
         }
-        if path.is_some() {
-            return Err(PyNotImplementedError::new_err("data directories are not there yet: open without a path"));
-        }
         let core = py.detach(|| {
-            let core = Core::open(Options::default())?;
+            let core = Core::open(Options { dir: path.as_ref().map(PathBuf::from), ..Options::default() })?;
             core.enter().state().config.maxmemory = maxmemory;
             Ok(core)
         });

@@ -90,9 +90,10 @@ def _banner(settings: Settings, server: peryton.Server) -> None:
     facts.add_row("address", server.address)
     if settings.unixsocket:
         facts.add_row("socket", settings.unixsocket)
-    facts.add_row("data", settings.directory or "in memory, gone when this process ends")
+    facts.add_row("data", "in memory, gone when this process ends")
     if settings.directory:
-        facts.add_row("durability", f"{settings.durability}: {_DURABILITY[settings.durability]}")
+        facts.add_row("directory", f"{settings.directory} (locked, nothing in it yet)")
+        facts.add_row("durability", f"{settings.durability}: {_DURABILITY[settings.durability]}, once there is a log")
     if settings.maxmemory:
         facts.add_row("memory", f"at most {settings.maxmemory:,} bytes")
     facts.add_row("password", "asked for" if settings.password else "none")

@@ -128,8 +128,7 @@ class Shell:
         if not name:
             self._sql("SHOW TABLES")
             return
-        quoted = '"' + name.replace('"', '""') + '"'
-        for statement in (f"DESCRIBE {quoted}", f"SHOW INDEXES FROM {quoted}"):
+        for statement in (f"DESCRIBE {_calls.quoted(name)}", f"SHOW INDEXES FROM {_calls.quoted(name)}"):
             self._console.print(render.rows_table(self._ask(_calls.sql(statement, None))))
 
     def _help(self, name: str) -> None:

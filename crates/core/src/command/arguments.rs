@@ -2,6 +2,7 @@
 
 use crate::ds::number;
 use crate::error::{Error, Result};
+use std::ops::RangeInclusive;
 
 /// A 64-bit integer.
 pub fn integer(arg: &[u8]) -> Result<i64> {
@@ -49,18 +50,27 @@ pub fn is(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
 }
 
-/// How many elements HRANDFIELD and its kin are to pick; negative counts allow repetition.
-pub fn sample_count(arg: &[u8]) -> Result<i64> {
-    match integer(arg)? {
-        // Its opposite does not exist.
-        i64::MIN => {
-            Err(Error::err("value is out of range, value must between -9223372036854775807 and 9223372036854775807"))
-        }
-        count => Ok(count),
+/// An integer between two bounds, which the error names.
+pub fn integer_in(arg: &[u8], bounds: RangeInclusive<i64>) -> Result<i64> {
+    let value = integer(arg)?;
+    if bounds.contains(&value) {
+        return Ok(value);
     }
+    let (min, max) = bounds.into_inner();
+    Err(Error::err(format!("value is out of range, value must between {min} and {max}")))
 }
 
-/// The same when each element comes with a second one, so that their number must not overflow.
+/// An integer whose opposite is one, too: a count that is negative for another way of counting.
+pub fn opposable(arg: &[u8]) -> Result<i64> {
+    integer_in(arg, -i64::MAX..=i64::MAX)
+}
+
+/// The number of a database as an argument gives it, which may be too large.
+pub fn database_number(arg: &[u8]) -> Result<i64> {
+    integer_in(arg, i32::MIN as i64..=i32::MAX as i64)
+}
+
+/// Checks how many elements HRANDFIELD and its kin are to pick when each element comes with a second one, so that their number must not overflow.
 pub fn check_pair_count(count: i64) -> Result<()> {
     if (-i64::MAX / 2..=i64::MAX / 2).contains(&count) { Ok(()) } else { Err(Error::err("value is out of range")) }
 }

@@ -32,7 +32,7 @@ const fn admin(spec: Spec) -> Spec {
 }
 
 pub(super) const COMMANDS: &[Spec] = &[row("client", container, -2, "2.4.0", "", "Looks after client connections.")
-    .with(&[
+    .holding(&[
         row("client|id", id, 2, "5.0.0", "", "Tells the connection's number."),
         row("client|info", info, 2, "6.2.0", "", "Describes this connection."),
         admin(row("client|list", list, -2, "2.4.0", "[TYPE type] [ID id [id ...]]", "Describes all connections.")),
@@ -61,7 +61,10 @@ pub(super) const COMMANDS: &[Spec] = &[row("client", container, -2, "2.4.0", "",
         row("client|getredir", getredir, 2, "6.0.0", "", "Tells where invalidation messages go."),
         row("client|caching", caching, 3, "6.0.0", "YES | NO", "Says whether the next command's keys are tracked."),
         row("client|trackinginfo", trackinginfo, 2, "6.2.0", "", "Tells how this connection tracks keys."),
-        row("client|help", client_help, 2, "5.0.0", "", "Shows what CLIENT can do."),
+        Spec {
+            flags: Flags::LOADING.union(Flags::STALE),
+            ..row("client|help", client_help, 2, "5.0.0", "", "Shows what CLIENT can do.")
+        },
     ])];
 
 fn client_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {

@@ -1,6 +1,6 @@
 //! Commands about the connection itself: PING, ECHO, SELECT, AUTH, HELLO, RESET, QUIT.
 
-use super::arguments::is;
+use super::arguments::{database_number, is};
 use super::context::Context;
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use super::{pubsub, transaction, waiting};
@@ -90,8 +90,7 @@ fn select(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     if super::sql::is_sql_select(args) {
         return super::sql::bare(ctx, args);
     }
-    let index = super::arguments::integer_or(args[1], "value is not an integer or out of range")?;
-    ctx.session.db = database(ctx.state, index)?;
+    ctx.session.db = database(ctx.state, database_number(args[1])?)?;
     Ok(Reply::Ok)
 }
 

@@ -71,7 +71,7 @@ fn digest_value(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn object(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut keys = ctx.keys();
-    let encoding = keys.encoding(args[2]).ok_or_else(Error::no_such_key)?;
+    let encoding = keys.inspect(args[2]).ok_or_else(Error::no_such_key)?.encoding();
     let bytes = keys.memory(args[2]).unwrap_or(0);
     let idle_s = keys.idle_s(args[2]).unwrap_or(0);
     Ok(Reply::status(format!(

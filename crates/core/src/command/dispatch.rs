@@ -1,7 +1,7 @@
 //! One gate and one executor: every request passes here, whichever door, transaction or script it comes from.
 
 use super::context::{Context, Origin};
-use super::spec::{Flags, Keys};
+use super::spec::Flags;
 use super::table::{Command, TABLE};
 use super::{deliver, transaction, waiting};
 use crate::ds::hash;
@@ -28,12 +28,15 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
             session.closing = true;
             return Reply::None;
         }
-        Err(error) => return reject(state, session, None, error),
+        Err(error) => {
+            session.last_command = "NULL";
+            return reject(state, session, None, error);
+        }
     };
+    session.last_command = command.spec.name;
     if let Err(error) = gate(state, session, command, args) {
         return reject(state, session, Some(command), error);
     }
-    session.last_command = command.spec.name;
     if session.multi.is_some() && !command.spec.flags.contains(Flags::MULTI_CONTROL) {
         return queue(session, args);
     }
@@ -50,9 +53,7 @@ pub fn prefetch<'r, 'i: 'r>(database: &Database, requests: impl Iterator<Item = 
     let mut hashes: SmallVec<[u64; 64]> = SmallVec::new();
     for request in requests {
         let Some(command) = request.first().and_then(|name| TABLE.find(name)) else { continue };
-        if let Keys::Range { first, .. } = command.spec.keys
-            && let Some(key) = request.get(first as usize)
-        {
+        if let Some(key) = command.spec.keys.first().and_then(|first| request.get(first)) {
             let hash = hash::bytes(key);
             database.prefetch(hash);
             hashes.push(hash);
@@ -83,7 +84,7 @@ fn gate(state: &State, session: &Session, command: &Command, args: &[&[u8]]) -> 
         return Err(Error::err("Command not allowed inside a transaction"));
     }
     if spec.flags.contains(Flags::DENYOOM) && state.is_out_of_memory() {
-        return Err(Error::new(Code::Oom, "command not allowed when used memory > 'maxmemory'."));
+        return Err(out_of_memory());
     }
     if session.in_subscribed_mode() && !spec.flags.contains(Flags::SUBSCRIBED) {
         return Err(Error::err(format!(
@@ -108,6 +109,70 @@ pub fn call(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> Reply {
             Reply::Error(error)
         }
     }
+}
+
+/// What a running script may do, and what it has done.
+pub struct ScriptMode {
+    /// It may not write.
+    pub read_only: bool,
+    /// The memory limit does not concern it: it said so, or there was room when it began.
+    pub ignores_memory_limit: bool,
+    /// It has run a command that writes. From then on it is not refused for want of memory, nor killed.
+    pub wrote: bool,
+}
+
+/// Runs a command that a script asks for. Its effect goes into the script's, and refusals have the words that Redis has
+/// for scripts.
+pub fn call_from_script(ctx: &mut Context<'_>, mode: &mut ScriptMode, args: &[&[u8]]) -> Reply {
+    let found = find(args[0], args);
+    let command = match found.map_err(|_| Error::err("Unknown Redis command called from script")) {
+        Ok(command) => command,
+        Err(error) => return refuse_script(ctx.state, None, error),
+    };
+    if let Err(error) = script_gate(ctx.state, mode, command, args) {
+        return refuse_script(ctx.state, Some(command), error);
+    }
+    let Context { state, session, effect, .. } = ctx;
+    call(&mut Context { state, session, effect, origin: Origin::Script, ready: None }, command, args)
+}
+
+/// Every refusal that meets a script, in the order in which Redis makes them.
+#[inline]
+fn script_gate(state: &State, mode: &mut ScriptMode, command: &Command, args: &[&[u8]]) -> Result<(), Error> {
+    let spec = command.spec;
+    if !spec.accepts(args.len()) {
+        return Err(Error::err("Wrong number of args calling Redis command from script"));
+    }
+    if spec.flags.contains(Flags::NOSCRIPT) {
+        return Err(Error::err("This Redis command is not allowed from script"));
+    }
+    if mode.read_only && spec.flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE)) {
+        return Err(Error::err("Write commands are not allowed from read-only scripts."));
+    }
+    if !mode.ignores_memory_limit && !mode.wrote && spec.flags.contains(Flags::DENYOOM) {
+        return Err(out_of_memory());
+    }
+    if spec.flags.contains(Flags::WRITE) && !std::mem::replace(&mut mode.wrote, true) {
+        return match state.scripts.watch().note_write() {
+            true => Ok(()),
+            false => Err(Error::err("Script killed by user with SCRIPT KILL...")),
+        };
+    }
+    Ok(())
+}
+
+#[cold]
+fn refuse_script(state: &mut State, command: Option<&Command>, error: Error) -> Reply {
+    if let Some(command) = command {
+        state.command_stats[command.id].rejected += 1;
+    }
+    state.count_error(&error);
+    Reply::Error(error)
+}
+
+/// "command not allowed when used memory > 'maxmemory'." (Redis 7's text).
+pub fn out_of_memory() -> Error {
+    Error::new(Code::Oom, "command not allowed when used memory > 'maxmemory'.")
 }
 
 /// Makes an effect final: counts it, hands it to the log, tells subscribers, serves those who waited for it.

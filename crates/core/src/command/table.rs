@@ -3,7 +3,7 @@
 use super::spec::Spec;
 use super::{
     bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, records,
-    server, set, sort, sql, string, transaction, zset, zset_algebra, zset_range,
+    script, server, set, sort, sql, string, transaction, zset, zset_algebra, zset_range,
 };
 use std::sync::LazyLock;
 
@@ -32,6 +32,7 @@ const FAMILIES: &[&[Spec]] = &[
     records::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
+    script::COMMANDS,
 ];
 
 /// A command and its number, which indexes the counters.
