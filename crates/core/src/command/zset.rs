@@ -431,7 +431,7 @@ fn zrandmember(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         let member = keys.get::<ZSet>(key)?.and_then(|zset| zset.random(&mut random));
         return Ok(Reply::bulk_or_nil(member.map(|(member, _)| member)));
     };
-    let count = super::arguments::opposable(count)?;
+    let count = super::arguments::sample_count(count)?;
     let scores = match &rest[1..] {
         [] => false,
         [option] if is(option, "WITHSCORES") => {
