@@ -65,6 +65,11 @@ impl ScriptsWatch {
         self.watch.has_written()
     }
 
+    /// What others get to hear while a script overruns.
+    pub fn busy() -> Error {
+        crate::procedure::budget::busy()
+    }
+
     /// Ends the running script soon, unless it has written: what SCRIPT KILL answers.
     pub fn kill(&self) -> Result<()> {
         self.watch.kill()
