@@ -2,7 +2,7 @@
 
 use super::arguments::{integer, is};
 use super::context::Context;
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use crate::ds::number;
 use crate::error::{Error, Result};
 use crate::keyspace::EventClass;
@@ -29,21 +29,27 @@ const READ: Flags = Flags::READONLY;
 const OPERATIONS: &str = "key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] SET encoding offset value | [OVERFLOW \
                           WRAP | SAT | FAIL] INCRBY encoding offset increment ...]";
 
+/// BITFIELD with nothing but GET changes nothing.
+fn bitfield_use(args: &[&[u8]]) -> Use {
+    let changes = |arg: &&[u8]| is(arg, "SET") || is(arg, "INCRBY");
+    if args.iter().skip(2).any(changes) { Use::READ_CHANGE } else { Use::READ }
+}
+
 pub(super) const COMMANDS: &[Spec] = &[
     Spec {
         complexity: "O(1)",
-        ..row("setbit", setbit, 4, WRITE, Keys::ONE, "2.2.0", "key offset value", "Sets a bit.")
+        ..row("setbit", setbit, 4, WRITE, Keys::one(Use::READ_CHANGE), "2.2.0", "key offset value", "Sets a bit.")
     },
     Spec {
         complexity: "O(1)",
-        ..row("getbit", getbit, 3, READ.union(Flags::FAST), Keys::ONE, "2.2.0", "key offset", "Gets a bit.")
+        ..row("getbit", getbit, 3, READ.union(Flags::FAST), Keys::one(Use::READ), "2.2.0", "key offset", "Gets a bit.")
     },
     row(
         "bitcount",
         bitcount,
         -2,
         READ,
-        Keys::ONE,
+        Keys::one(Use::READ),
         "2.6.0",
         "key [start end [BYTE | BIT]]",
         "Counts the bits that are set.",
@@ -53,7 +59,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         bitpos,
         -3,
         READ,
-        Keys::ONE,
+        Keys::one(Use::READ),
         "2.8.7",
         "key bit [start [end [BYTE | BIT]]]",
         "Finds the first bit of a kind.",
@@ -63,18 +69,27 @@ pub(super) const COMMANDS: &[Spec] = &[
         bitop,
         -4,
         WRITE,
-        Keys::Range { first: 2, last: -1, step: 1 },
+        Keys::of_subcommand(Use::REPLACE).and_rest(Use::READ, 3),
         "2.6.0",
         "operation destination key [key ...]",
         "Combines strings bit by bit.",
     ),
-    row("bitfield", bitfield, -2, WRITE, Keys::ONE, "3.2.0", OPERATIONS, "Reads and changes integers of any width."),
+    row(
+        "bitfield",
+        bitfield,
+        -2,
+        WRITE,
+        Keys::one(Use::READ_CHANGE).depending(bitfield_use),
+        "3.2.0",
+        OPERATIONS,
+        "Reads and changes integers of any width.",
+    ),
     row(
         "bitfield_ro",
         bitfield_ro,
         -2,
         READ.union(Flags::FAST),
-        Keys::ONE,
+        Keys::one(Use::READ),
         "6.0.0",
         "key [GET encoding offset ...]",
         "Reads integers of any width.",

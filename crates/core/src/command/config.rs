@@ -14,12 +14,15 @@ const fn row(name: &'static str, run: Run, arity: i32, usage: &'static str, summ
     Spec::row(Group::Server, name, run, arity, flags, Keys::None, "2.0.0", "O(1)", usage, summary)
 }
 
-pub(super) const COMMANDS: &[Spec] = &[row("config", container, -2, "", "Reads and changes settings.").with(&[
+pub(super) const COMMANDS: &[Spec] = &[row("config", container, -2, "", "Reads and changes settings.").holding(&[
     row("config|get", get, -3, "pattern [pattern ...]", "Shows settings whose names match."),
     row("config|set", set, -4, "name value [name value ...]", "Changes settings, all or none."),
     row("config|resetstat", resetstat, 2, "", "Sets the counters of INFO back to zero."),
     row("config|rewrite", rewrite, 2, "", "Writes the settings to the configuration file."),
-    row("config|help", config_help, 2, "", "Shows what CONFIG can do."),
+    Spec {
+        flags: Flags::LOADING.union(Flags::STALE),
+        ..row("config|help", config_help, 2, "", "Shows what CONFIG can do.")
+    },
 ])];
 
 fn config_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {

@@ -1,12 +1,13 @@
 //! One gate and one executor: every request passes here, whichever door, transaction or script it comes from.
 
 use super::context::{Context, Origin};
-use super::spec::{Flags, Keys};
+use super::spec::Flags;
 use super::table::{Command, TABLE};
 use super::{deliver, transaction, waiting};
 use crate::ds::hash;
 use crate::error::{Code, Error};
 use crate::keyspace::database::Database;
+use crate::limits;
 use crate::reply::Reply;
 use crate::session::{Door, NoWaker, ReplyMode, Session};
 use crate::slowlog::{self, SlowEntry};
@@ -28,14 +29,17 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
             session.closing = true;
             return Reply::None;
         }
-        Err(error) => return reject(state, session, None, error),
+        Err(error) => {
+            session.last_command = "NULL";
+            return reject(state, session, None, error);
+        }
     };
+    session.last_command = command.spec.name;
     if let Err(error) = gate(state, session, command, args) {
         return reject(state, session, Some(command), error);
     }
-    session.last_command = command.spec.name;
     if session.multi.is_some() && !command.spec.flags.contains(Flags::MULTI_CONTROL) {
-        return queue(session, args);
+        return queue(state, session, args);
     }
     let mut effect = state.new_effect();
     let mut context = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
@@ -50,9 +54,7 @@ pub fn prefetch<'r, 'i: 'r>(database: &Database, requests: impl Iterator<Item = 
     let mut hashes: SmallVec<[u64; 64]> = SmallVec::new();
     for request in requests {
         let Some(command) = request.first().and_then(|name| TABLE.find(name)) else { continue };
-        if let Keys::Range { first, .. } = command.spec.keys
-            && let Some(key) = request.get(first as usize)
-        {
+        if let Some(key) = command.spec.keys.first().and_then(|first| request.get(first)) {
             let hash = hash::bytes(key);
             database.prefetch(hash);
             hashes.push(hash);
@@ -78,6 +80,11 @@ fn gate(state: &State, session: &Session, command: &Command, args: &[&[u8]]) -> 
     }
     if !session.authenticated && !spec.flags.contains(Flags::NO_AUTH) && !state.config.requirepass.is_empty() {
         return Err(Error::new(Code::NoAuth, "Authentication required."));
+    }
+    if !state.debug_allowed && spec.name.starts_with("debug") {
+        return Err(Error::err(
+            "DEBUG command not allowed. The store must be opened for it: peryton serve --enable-debug-command.",
+        ));
     }
     if session.multi.is_some() && spec.flags.contains(Flags::NO_MULTI) {
         return Err(Error::err("Command not allowed inside a transaction"));
@@ -204,7 +211,11 @@ pub fn commit_alone(state: &mut State, effect: Effect) {
     }
 }
 
-fn queue(session: &mut Session, args: &[&[u8]]) -> Reply {
+fn queue(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Reply {
+    if session.multi.as_ref().is_some_and(|multi| multi.bytes > limits::MULTI_BYTES_MAX) {
+        let text = format!("the transaction's queue is over {} bytes; send it in parts", limits::MULTI_BYTES_MAX);
+        return reject(state, session, None, Error::new(Code::Limit, text));
+    }
     if let Some(multi) = &mut session.multi {
         multi.bytes += args.iter().map(|arg| arg.len() + 16).sum::<usize>();
         multi.queue.push(args.iter().map(|arg| Box::from(*arg)).collect());

@@ -21,7 +21,8 @@ pub(super) const COMMANDS: &[Spec] = &[Spec::row(
     "O(1)",
     "[section [section ...]]",
     "Describes the server: clients, memory, counters, keys.",
-)];
+)
+.in_categories(&["@dangerous"])];
 
 /// A section: its name, whether INFO without arguments shows it, and what writes it.
 struct Section {

@@ -2,7 +2,7 @@
 
 use super::arguments::{integer, is, opposable, pop_count, positive_or, timeout};
 use super::context::Context;
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use crate::error::{Error, Result};
 use crate::keyspace::{self, EventClass};
 use crate::reply::{Blob, Reply};
@@ -31,6 +31,8 @@ const WRITE: Flags = Flags::WRITE;
 const GROW: Flags = WRITE.union(Flags::DENYOOM);
 const FAST: Flags = Flags::FAST;
 const BLOCK: Flags = Flags::BLOCKING;
+/// Scripts may not call the older waiting commands.
+const BLOCK_OUTSIDE: Flags = BLOCK.union(Flags::NOSCRIPT);
 
 pub(super) const COMMANDS: &[Spec] = &[
     row(
@@ -38,7 +40,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         lpush,
         -3,
         GROW.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::GROW),
         "1.0.0",
         "key element [element ...]",
         "Adds elements to the front of a list.",
@@ -48,7 +50,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         rpush,
         -3,
         GROW.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::GROW),
         "1.0.0",
         "key element [element ...]",
         "Adds elements to the end of a list.",
@@ -58,7 +60,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         lpushx,
         -3,
         GROW.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::GROW),
         "2.2.0",
         "key element [element ...]",
         "Adds to the front of a list that exists.",
@@ -68,7 +70,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         rpushx,
         -3,
         GROW.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::GROW),
         "2.2.0",
         "key element [element ...]",
         "Adds to the end of a list that exists.",
@@ -78,7 +80,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         lpop,
         -2,
         WRITE.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::TAKE),
         "1.0.0",
         "key [count]",
         "Takes elements from the front of a list.",
@@ -88,33 +90,69 @@ pub(super) const COMMANDS: &[Spec] = &[
         rpop,
         -2,
         WRITE.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::TAKE),
         "1.0.0",
         "key [count]",
         "Takes elements from the end of a list.",
     ),
-    row("llen", llen, 2, READ.union(FAST), Keys::ONE, "1.0.0", "key", "Tells the length of a list."),
-    long(row("lindex", lindex, 3, READ, Keys::ONE, "1.0.0", "key index", "Gets the element at an index.")),
-    long(row("lset", lset, 4, GROW, Keys::ONE, "1.0.0", "key index element", "Replaces the element at an index.")),
+    row("llen", llen, 2, READ.union(FAST), Keys::one(Use::LOOK), "1.0.0", "key", "Tells the length of a list."),
+    long(row("lindex", lindex, 3, READ, Keys::one(Use::READ), "1.0.0", "key index", "Gets the element at an index.")),
+    long(row(
+        "lset",
+        lset,
+        4,
+        GROW,
+        Keys::one(Use::CHANGE),
+        "1.0.0",
+        "key index element",
+        "Replaces the element at an index.",
+    )),
     long(row(
         "linsert",
         linsert,
         5,
         GROW,
-        Keys::ONE,
+        Keys::one(Use::GROW),
         "2.2.0",
         "key BEFORE | AFTER pivot element",
         "Inserts before or after another element.",
     )),
-    long(row("lrange", lrange, 4, READ, Keys::ONE, "1.0.0", "key start stop", "Gets the elements of a range.")),
-    long(row("ltrim", ltrim, 4, WRITE, Keys::ONE, "1.0.0", "key start stop", "Keeps only the elements of a range.")),
-    long(row("lrem", lrem, 4, WRITE, Keys::ONE, "1.0.0", "key count element", "Removes elements equal to a value.")),
+    long(row(
+        "lrange",
+        lrange,
+        4,
+        READ,
+        Keys::one(Use::READ),
+        "1.0.0",
+        "key start stop",
+        "Gets the elements of a range.",
+    )),
+    long(row(
+        "ltrim",
+        ltrim,
+        4,
+        WRITE,
+        Keys::one(Use::SHRINK),
+        "1.0.0",
+        "key start stop",
+        "Keeps only the elements of a range.",
+    )),
+    long(row(
+        "lrem",
+        lrem,
+        4,
+        WRITE,
+        Keys::one(Use::SHRINK),
+        "1.0.0",
+        "key count element",
+        "Removes elements equal to a value.",
+    )),
     long(row(
         "lpos",
         lpos,
         -3,
         READ,
-        Keys::ONE,
+        Keys::one(Use::READ),
         "6.0.6",
         "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
         "Finds the indexes of elements equal to a value.",
@@ -124,7 +162,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         rpoplpush,
         3,
         GROW,
-        Keys::TWO,
+        Keys::two(Use::TAKE, Use::GROW),
         "1.2.0",
         "source destination",
         "Moves the last element to the front of another list.",
@@ -134,7 +172,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         lmove,
         5,
         GROW,
-        Keys::TWO,
+        Keys::two(Use::TAKE, Use::GROW),
         "6.2.0",
         "source destination LEFT | RIGHT LEFT | RIGHT",
         "Moves an element between lists.",
@@ -144,7 +182,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         lmpop,
         -4,
         WRITE,
-        Keys::NUMKEYS_FIRST,
+        Keys::counted(Use::TAKE, 1),
         "7.0.0",
         "numkeys key [key ...] LEFT | RIGHT [COUNT count]",
         "Takes elements from the first list that has any.",
@@ -153,8 +191,8 @@ pub(super) const COMMANDS: &[Spec] = &[
         "blpop",
         blpop,
         -3,
-        WRITE.union(BLOCK),
-        Keys::ALL_BUT_TIMEOUT,
+        WRITE.union(BLOCK_OUTSIDE),
+        Keys::all_but_last(Use::TAKE),
         "2.0.0",
         "key [key ...] timeout",
         "LPOP that waits for an element.",
@@ -163,8 +201,8 @@ pub(super) const COMMANDS: &[Spec] = &[
         "brpop",
         brpop,
         -3,
-        WRITE.union(BLOCK),
-        Keys::ALL_BUT_TIMEOUT,
+        WRITE.union(BLOCK_OUTSIDE),
+        Keys::all_but_last(Use::TAKE),
         "2.0.0",
         "key [key ...] timeout",
         "RPOP that waits for an element.",
@@ -173,8 +211,8 @@ pub(super) const COMMANDS: &[Spec] = &[
         "brpoplpush",
         brpoplpush,
         4,
-        GROW.union(BLOCK),
-        Keys::TWO,
+        GROW.union(BLOCK_OUTSIDE),
+        Keys::two(Use::TAKE, Use::GROW),
         "2.2.0",
         "source destination timeout",
         "RPOPLPUSH that waits for an element.",
@@ -183,8 +221,8 @@ pub(super) const COMMANDS: &[Spec] = &[
         "blmove",
         blmove,
         6,
-        GROW.union(BLOCK),
-        Keys::TWO,
+        GROW.union(BLOCK_OUTSIDE),
+        Keys::two(Use::TAKE, Use::GROW),
         "6.2.0",
         "source destination LEFT | RIGHT LEFT | RIGHT timeout",
         "LMOVE that waits for an element.",
@@ -194,7 +232,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         blmpop,
         -5,
         WRITE.union(BLOCK),
-        Keys::NUMKEYS_SECOND,
+        Keys::counted(Use::TAKE, 2),
         "7.0.0",
         "timeout numkeys key [key ...] LEFT | RIGHT [COUNT count]",
         "LMPOP that waits for an element.",
@@ -221,7 +259,7 @@ fn push(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<Reply> {
 }
 
 fn push_existing(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<Reply> {
-    if ctx.keys().get::<List>(args[1])?.is_none() { Ok(Reply::Int(0)) } else { push(ctx, args, side) }
+    if ctx.keys().own_value::<List>(args[1])?.is_none() { Ok(Reply::Int(0)) } else { push(ctx, args, side) }
 }
 
 fn lpush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -290,7 +328,7 @@ fn lindex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn lset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut keys = ctx.keys();
-    if keys.get::<List>(args[1])?.is_none() {
+    if keys.own_value::<List>(args[1])?.is_none() {
         return Err(Error::no_such_key());
     }
     let index = integer(args[2])?;
@@ -389,11 +427,11 @@ fn move_one(
     from: Side,
     to: Side,
 ) -> Result<Option<Blob>> {
-    if keys.get::<List>(source)?.is_none() {
+    if keys.own_value::<List>(source)?.is_none() {
         return Ok(None);
     }
     // The destination's type is checked before anything is taken.
-    keys.get::<List>(destination)?;
+    keys.own_value::<List>(destination)?;
     let element = keys.edit(source, |list: &mut List, edit| list.pop(from, edit))?.flatten();
     let Some(element) = element else { return Ok(None) };
     keys.edit_or_create(destination, |list: &mut List, edit| list.push(to, &[&element], edit))?;

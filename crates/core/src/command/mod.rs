@@ -4,6 +4,7 @@ pub mod arguments;
 pub mod context;
 pub mod deliver;
 pub mod dispatch;
+pub mod key_spec;
 pub mod spec;
 pub mod table;
 pub mod waiting;

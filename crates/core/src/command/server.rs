@@ -3,7 +3,7 @@
 use super::arguments::{integer, is};
 use super::connection::database;
 use super::context::Context;
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use super::table::TABLE;
 use crate::ds::number;
 use crate::error::{Error, Result};
@@ -28,26 +28,33 @@ const fn since(version: &'static str, spec: Spec) -> Spec {
 }
 
 const ANYTIME: Flags = Flags::LOADING.union(Flags::STALE);
-const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(ANYTIME);
+const WATCH: Flags = Flags::ADMIN.union(ANYTIME);
+const ADMIN: Flags = WATCH.union(Flags::NOSCRIPT);
 const FAST: Flags = ANYTIME.union(Flags::FAST);
 
 pub(super) const COMMANDS: &[Spec] = &[
-    row("dbsize", dbsize, 1, Flags::READONLY.union(Flags::FAST), "", "Counts the keys of the database."),
-    row("flushdb", flushdb, -1, Flags::WRITE, "[ASYNC | SYNC]", "Removes all keys of the database."),
-    row("flushall", flushall, -1, Flags::WRITE, "[ASYNC | SYNC]", "Removes all keys of all databases; tables stay."),
+    row("dbsize", dbsize, 1, Flags::READONLY.union(Flags::FAST), "", "Counts the keys of the database.")
+        .in_categories(&["@keyspace"]),
+    row("flushdb", flushdb, -1, Flags::WRITE, "[ASYNC | SYNC]", "Removes all keys of the database.")
+        .in_categories(&["@keyspace", "@dangerous"]),
+    row("flushall", flushall, -1, Flags::WRITE, "[ASYNC | SYNC]", "Removes all keys of all databases; tables stay.")
+        .in_categories(&["@keyspace", "@dangerous"]),
     since(
         "4.0.0",
         row("swapdb", swapdb, 3, Flags::WRITE.union(Flags::FAST), "index1 index2", "Exchanges two databases."),
-    ),
+    )
+    .in_categories(&["@keyspace", "@dangerous"]),
     since("2.6.0", row("time", time, 1, FAST, "", "Tells the server's time.")),
     since(
         "2.8.12",
         row("role", role, 1, FAST.union(Flags::NOSCRIPT), "", "Tells the part the server plays in replication."),
-    ),
+    )
+    .in_categories(&["@admin", "@dangerous"]),
     since(
         "3.0.0",
         row("wait", wait, 3, Flags::NOSCRIPT, "numreplicas timeout", "Counts the replicas that have all writes."),
-    ),
+    )
+    .in_categories(&["@connection"]),
     row(
         "shutdown",
         shutdown,
@@ -56,14 +63,15 @@ pub(super) const COMMANDS: &[Spec] = &[
         "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
         "Ends the server.",
     ),
-    row("lastsave", lastsave, 1, FAST, "", "Tells when the data was last saved."),
+    row("lastsave", lastsave, 1, FAST, "", "Tells when the data was last saved.")
+        .in_categories(&["@admin", "@dangerous"]),
     since(
         "5.0.0",
         row("lolwut", lolwut, -1, Flags::READONLY.union(Flags::FAST), "[VERSION version]", "Shows some art."),
     ),
-    since("4.0.0", row("memory", container, -2, Flags::empty(), "", "Looks at memory.")).with(&[
+    since("4.0.0", row("memory", container, -2, Flags::empty(), "", "Looks at memory.")).holding(&[
         Spec {
-            keys: Keys::Range { first: 2, last: 2, step: 1 },
+            keys: Keys::of_subcommand(Use::LOOK),
             ..row(
                 "memory|usage",
                 memory_usage,
@@ -79,10 +87,10 @@ pub(super) const COMMANDS: &[Spec] = &[
         row("memory|malloc-stats", malloc_stats, 2, Flags::empty(), "", "Shows the allocator's own statistics."),
         row("memory|help", memory_help, 2, ANYTIME, "", "Shows what MEMORY can do."),
     ]),
-    since("2.2.12", row("slowlog", container, -2, Flags::empty(), "", "Looks at slow requests.")).with(&[
-        row("slowlog|get", slowlog_get, -2, ADMIN, "[count]", "Shows the last slow requests."),
-        row("slowlog|len", slowlog_len, 2, ADMIN, "", "Counts the entries of the slow log."),
-        row("slowlog|reset", slowlog_reset, 2, ADMIN, "", "Empties the slow log."),
+    since("2.2.12", row("slowlog", container, -2, Flags::empty(), "", "Looks at slow requests.")).holding(&[
+        row("slowlog|get", slowlog_get, -2, WATCH, "[count]", "Shows the last slow requests."),
+        row("slowlog|len", slowlog_len, 2, WATCH, "", "Counts the entries of the slow log."),
+        row("slowlog|reset", slowlog_reset, 2, WATCH, "", "Empties the slow log."),
         row("slowlog|help", slowlog_help, 2, ANYTIME, "", "Shows what SLOWLOG can do."),
     ]),
 ];

@@ -5,6 +5,7 @@ use super::spec::{Flags, Group, Keys, Run, Spec};
 use crate::ds::number;
 use crate::engine::{Source, Wanted};
 use crate::error::{Code, Error, Result};
+use crate::keyspace::entry::EntryRef;
 use crate::limits;
 use crate::reply::Reply;
 use crate::sql::{self, Host, Shape, Sql, source};
@@ -184,9 +185,9 @@ impl Host for Statement<'_, '_> {
         let mut found: Vec<(Vec<u8>, &'static str)> = Vec::new();
         let next = keys.scan(cursor, limits::SQL_KEYS_BATCH, |key, kind| found.push((key.to_vec(), kind)));
         for (key, kind) in found {
-            let ttl = keys.deadline(&key).flatten().map_or(Datum::Null, |at| Datum::Int(at - now_ms));
+            let ttl = keys.look(&key).and_then(EntryRef::expire_at).map_or(Datum::Null, |at| Datum::Int(at - now_ms));
             let bytes = keys.memory(&key).map_or(Datum::Null, |n| Datum::Int(n as i64));
-            let encoding = keys.encoding(&key).map_or(Datum::Null, Datum::text);
+            let encoding = keys.look(&key).map(EntryRef::encoding).map_or(Datum::Null, Datum::text);
             each(&[source::datum(&key), Datum::text(kind), ttl, bytes, encoding]);
         }
         Ok(next)

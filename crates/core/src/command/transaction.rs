@@ -2,7 +2,7 @@
 
 use super::context::{Context, Origin};
 use super::dispatch;
-use super::spec::{Flags, Group, Keys, Spec};
+use super::spec::{Flags, Group, Keys, Spec, Use};
 use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
 use crate::session::{Multi, Session};
@@ -28,6 +28,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         summary: "Starts a transaction: later requests are queued until EXEC.",
         usage: "",
         subcommands: &[],
+        categories: None,
     },
     Spec {
         name: "exec",
@@ -41,6 +42,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         summary: "Executes the queued requests as one atomic step.",
         usage: "",
         subcommands: &[],
+        categories: None,
     },
     Spec {
         name: "discard",
@@ -54,19 +56,21 @@ pub(super) const COMMANDS: &[Spec] = &[
         summary: "Forgets the queued requests and ends the transaction.",
         usage: "",
         subcommands: &[],
+        categories: None,
     },
     Spec {
         name: "watch",
         run: watch,
         arity: -2,
         flags: CONTROL,
-        keys: Keys::ALL,
+        keys: Keys::all(Use::LOOK),
         group: Group::Transactions,
         since: "2.2.0",
         complexity: "O(1) for every key.",
         summary: "Makes the next EXEC fail if one of the keys changes before it.",
         usage: "key [key ...]",
         subcommands: &[],
+        categories: None,
     },
     Spec {
         name: "unwatch",
@@ -80,6 +84,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         summary: "Forgets all watched keys.",
         usage: "",
         subcommands: &[],
+        categories: None,
     },
 ];
 
@@ -132,7 +137,7 @@ fn watch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let db = ctx.session.db;
     for key in &args[1..] {
         // An expired key is removed first, so that its removal later does not break the watch.
-        ctx.keys().exists(key);
+        ctx.keys().peek(key);
         let name = (db, Box::from(*key));
         if !ctx.session.watched.contains_key(&name) {
             let version = ctx.state.keyspace.shared.watches.watch(db, key);
@@ -151,7 +156,7 @@ fn watch_is_broken(ctx: &mut Context<'_>) -> bool {
     let watched: Vec<_> = ctx.session.watched.iter().map(|((db, key), version)| (*db, key.clone(), *version)).collect();
     watched.iter().any(|(db, key, version)| {
         // A watched key whose time ran out counts as changed, seen or not.
-        ctx.keys_in(*db).exists(key);
+        ctx.keys_in(*db).peek(key);
         ctx.state.keyspace.shared.watches.version(*db, key) != Some(*version)
     })
 }

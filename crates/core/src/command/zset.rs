@@ -3,7 +3,7 @@
 use super::arguments::{cursor, float, is, pop_count, positive_or, timeout};
 use super::context::Context;
 use super::key::{ScanOptions, scan_reply};
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use crate::ds::number;
 use crate::error::{Error, Result};
 use crate::keyspace::{self, EventClass};
@@ -29,6 +29,8 @@ const WRITE: Flags = Flags::WRITE;
 const GROW: Flags = WRITE.union(Flags::DENYOOM);
 const FAST: Flags = Flags::FAST;
 const BLOCK: Flags = Flags::BLOCKING;
+/// Scripts may not call the older waiting commands.
+const BLOCK_OUTSIDE: Flags = BLOCK.union(Flags::NOSCRIPT);
 
 pub(super) const COMMANDS: &[Spec] = &[
     row(
@@ -36,7 +38,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zadd,
         -4,
         GROW.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::CHANGE),
         "1.2.0",
         "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
         "Gives members their scores.",
@@ -46,31 +48,49 @@ pub(super) const COMMANDS: &[Spec] = &[
         zincrby,
         4,
         GROW.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::READ_CHANGE),
         "1.2.0",
         "key increment member",
         "Adds to a member's score.",
     ),
-    row("zrem", zrem, -3, WRITE.union(FAST), Keys::ONE, "1.2.0", "key member [member ...]", "Removes members."),
-    row("zcard", zcard, 2, READ.union(FAST), Keys::ONE, "1.2.0", "key", "Counts the members."),
-    row("zscore", zscore, 3, READ.union(FAST), Keys::ONE, "1.2.0", "key member", "Gets a member's score."),
+    row(
+        "zrem",
+        zrem,
+        -3,
+        WRITE.union(FAST),
+        Keys::one(Use::SHRINK),
+        "1.2.0",
+        "key member [member ...]",
+        "Removes members.",
+    ),
+    row("zcard", zcard, 2, READ.union(FAST), Keys::one(Use::LOOK), "1.2.0", "key", "Counts the members."),
+    row("zscore", zscore, 3, READ.union(FAST), Keys::one(Use::READ), "1.2.0", "key member", "Gets a member's score."),
     row(
         "zmscore",
         zmscore,
         -3,
         READ.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::READ),
         "6.2.0",
         "key member [member ...]",
         "Gets the scores of several members.",
     ),
-    row("zrank", zrank, 3, READ.union(FAST), Keys::ONE, "2.0.0", "key member", "Counts the members before this one."),
+    row(
+        "zrank",
+        zrank,
+        3,
+        READ.union(FAST),
+        Keys::one(Use::READ),
+        "2.0.0",
+        "key member",
+        "Counts the members before this one.",
+    ),
     row(
         "zrevrank",
         zrevrank,
         3,
         READ.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::READ),
         "2.0.0",
         "key member",
         "Counts the members after this one.",
@@ -80,7 +100,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zpopmin,
         -2,
         WRITE.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::TAKE),
         "5.0.0",
         "key [count]",
         "Takes the members with the lowest scores.",
@@ -90,7 +110,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zpopmax,
         -2,
         WRITE.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::TAKE),
         "5.0.0",
         "key [count]",
         "Takes the members with the highest scores.",
@@ -100,7 +120,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zmpop,
         -4,
         WRITE,
-        Keys::NUMKEYS_FIRST,
+        Keys::counted(Use::TAKE, 1),
         "7.0.0",
         "numkeys key [key ...] MIN | MAX [COUNT count]",
         "Takes members from the first sorted set that has any.",
@@ -109,8 +129,8 @@ pub(super) const COMMANDS: &[Spec] = &[
         "bzpopmin",
         bzpopmin,
         -3,
-        WRITE.union(FAST).union(BLOCK),
-        Keys::ALL_BUT_TIMEOUT,
+        WRITE.union(FAST).union(BLOCK_OUTSIDE),
+        Keys::all_but_last(Use::TAKE),
         "5.0.0",
         "key [key ...] timeout",
         "ZPOPMIN that waits for a member.",
@@ -119,8 +139,8 @@ pub(super) const COMMANDS: &[Spec] = &[
         "bzpopmax",
         bzpopmax,
         -3,
-        WRITE.union(FAST).union(BLOCK),
-        Keys::ALL_BUT_TIMEOUT,
+        WRITE.union(FAST).union(BLOCK_OUTSIDE),
+        Keys::all_but_last(Use::TAKE),
         "5.0.0",
         "key [key ...] timeout",
         "ZPOPMAX that waits for a member.",
@@ -130,7 +150,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         bzmpop,
         -5,
         WRITE.union(BLOCK),
-        Keys::NUMKEYS_SECOND,
+        Keys::counted(Use::TAKE, 2),
         "7.0.0",
         "timeout numkeys key [key ...] MIN | MAX [COUNT count]",
         "ZMPOP that waits for a member.",
@@ -140,7 +160,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zrandmember,
         -2,
         READ,
-        Keys::ONE,
+        Keys::one(Use::READ),
         "6.2.0",
         "key [count [WITHSCORES]]",
         "Picks members at random.",
@@ -150,7 +170,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zscan,
         -3,
         READ,
-        Keys::ONE,
+        Keys::one(Use::READ),
         "2.8.0",
         "key cursor [MATCH pattern] [COUNT count]",
         "Lists the members a part at a time.",
@@ -211,7 +231,7 @@ fn zadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     }
     let mut keys = ctx.keys();
     // With XX nothing is created, so a missing key stays missing.
-    if options.when.existing && keys.get::<ZSet>(args[1])?.is_none() {
+    if options.when.existing && keys.own_value::<ZSet>(args[1])?.is_none() {
         return Ok(Reply::Int(0));
     }
     let (mut added, mut updated) = (0, 0);
@@ -232,7 +252,7 @@ fn zadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn increment(ctx: &mut Context<'_>, key: &[u8], member: &[u8], by: f64, when: Conditions) -> Result<Reply> {
     let mut keys = ctx.keys();
-    if when.existing && keys.get::<ZSet>(key)?.is_none() {
+    if when.existing && keys.own_value::<ZSet>(key)?.is_none() {
         return Ok(Reply::Nil);
     }
     let result = keys.edit_or_create(key, |zset: &mut ZSet, edit| zset.increment(member, by, when, edit))??;
@@ -411,7 +431,7 @@ fn zrandmember(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         let member = keys.get::<ZSet>(key)?.and_then(|zset| zset.random(&mut random));
         return Ok(Reply::bulk_or_nil(member.map(|(member, _)| member)));
     };
-    let count = super::arguments::opposable(count)?;
+    let count = super::arguments::sample_count(count)?;
     let scores = match &rest[1..] {
         [] => false,
         [option] if is(option, "WITHSCORES") => {

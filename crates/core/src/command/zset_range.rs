@@ -2,7 +2,7 @@
 
 use super::arguments::{integer, is};
 use super::context::Context;
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use super::zset::members_reply;
 use crate::error::{Error, Result};
 use crate::keyspace::EventClass;
@@ -16,12 +16,13 @@ const fn row(
     run: Run,
     arity: i32,
     flags: Flags,
+    keys: Keys,
     since: &'static str,
     usage: &'static str,
     summary: &'static str,
 ) -> Spec {
     let complexity = "O(log(N)+M) where M is the number of members in the range";
-    Spec::row(Group::SortedSet, name, run, arity, flags, Keys::ONE, since, complexity, usage, summary)
+    Spec::row(Group::SortedSet, name, run, arity, flags, keys, since, complexity, usage, summary)
 }
 
 const READ: Flags = Flags::READONLY;
@@ -32,17 +33,18 @@ pub(super) const COMMANDS: &[Spec] = &[
         zrange,
         -4,
         READ,
+        Keys::one(Use::READ),
         "1.2.0",
         "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
         "Gets the members of a range.",
     ),
     Spec {
-        keys: Keys::TWO,
         ..row(
             "zrangestore",
             zrangestore,
             -5,
             Flags::WRITE.union(Flags::DENYOOM),
+            Keys::two(Use::REPLACE, Use::READ),
             "6.2.0",
             "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
             "Stores the members of a range.",
@@ -53,6 +55,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zrevrange,
         -4,
         READ,
+        Keys::one(Use::READ),
         "1.2.0",
         "key start stop [WITHSCORES]",
         "Gets a range of ranks, highest score first.",
@@ -62,6 +65,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zrangebyscore,
         -4,
         READ,
+        Keys::one(Use::READ),
         "1.0.5",
         "key min max [WITHSCORES] [LIMIT offset count]",
         "Gets the members in a range of scores.",
@@ -71,6 +75,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zrevrangebyscore,
         -4,
         READ,
+        Keys::one(Use::READ),
         "2.2.0",
         "key max min [WITHSCORES] [LIMIT offset count]",
         "Gets a range of scores, highest first.",
@@ -80,6 +85,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zrangebylex,
         -4,
         READ,
+        Keys::one(Use::READ),
         "2.8.9",
         "key min max [LIMIT offset count]",
         "Gets the members between two texts.",
@@ -89,6 +95,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zrevrangebylex,
         -4,
         READ,
+        Keys::one(Use::READ),
         "2.8.9",
         "key max min [LIMIT offset count]",
         "Gets the members between two texts, last first.",
@@ -98,6 +105,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zcount,
         4,
         READ.union(Flags::FAST),
+        Keys::one(Use::READ),
         "2.0.0",
         "key min max",
         "Counts the members in a range of scores.",
@@ -107,17 +115,37 @@ pub(super) const COMMANDS: &[Spec] = &[
         zlexcount,
         4,
         READ.union(Flags::FAST),
+        Keys::one(Use::READ),
         "2.8.9",
         "key min max",
         "Counts the members between two texts.",
     ),
-    row("zremrangebyrank", zremrangebyrank, 4, Flags::WRITE, "2.0.0", "key start stop", "Removes a range of ranks."),
-    row("zremrangebyscore", zremrangebyscore, 4, Flags::WRITE, "1.2.0", "key min max", "Removes a range of scores."),
+    row(
+        "zremrangebyrank",
+        zremrangebyrank,
+        4,
+        Flags::WRITE,
+        Keys::one(Use::SHRINK),
+        "2.0.0",
+        "key start stop",
+        "Removes a range of ranks.",
+    ),
+    row(
+        "zremrangebyscore",
+        zremrangebyscore,
+        4,
+        Flags::WRITE,
+        Keys::one(Use::SHRINK),
+        "1.2.0",
+        "key min max",
+        "Removes a range of scores.",
+    ),
     row(
         "zremrangebylex",
         zremrangebylex,
         4,
         Flags::WRITE,
+        Keys::one(Use::SHRINK),
         "2.8.9",
         "key min max",
         "Removes the members between two texts.",
@@ -251,9 +279,8 @@ fn zrangestore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let thresholds = ctx.state.keyspace.shared.thresholds.clone();
     let mut keys = ctx.keys();
     let zset = keys.get::<ZSet>(args[2])?;
-    let stored = zset.map_or_else(ZSet::new, |zset| {
-        ZSet::of(zset.walk(request.ranks(zset), request.reverse), &thresholds)
-    });
+    let stored =
+        zset.map_or_else(ZSet::new, |zset| ZSet::of(zset.walk(request.ranks(zset), request.reverse), &thresholds));
     let size = stored.len();
     if size > 0 {
         keys.put(args[1], Value::ZSet(Box::new(stored)), None);

@@ -127,7 +127,10 @@ impl ZSet {
     }
 
     /// A sorted set of members that differ from each other, in the encoding that all of them together ask for.
-    pub fn of<M: AsRef<[u8]>>(members: impl ExactSizeIterator<Item = (M, f64)> + Clone, thresholds: &Thresholds) -> Self {
+    pub fn of<M: AsRef<[u8]>>(
+        members: impl ExactSizeIterator<Item = (M, f64)> + Clone,
+        thresholds: &Thresholds,
+    ) -> Self {
         let bytes: usize = members.clone().map(|(member, _)| Packed::cost(member.as_ref().len())).sum();
         let is_small = members.len() <= thresholds.zset_entries
             && bytes <= PACKED_BYTES_MAX
