@@ -232,6 +232,7 @@ impl Baton<'_> {
     fn keep_house(&mut self) -> Duration {
         self.state.tick();
         let state = &mut *self.state;
+        state.request_rate.sample(state.monotonic_ns, state.stats.commands);
         let next = waiting::expire(state);
         let mut effect = state.new_effect();
         let (now_ms, mut slice) = (state.clock.now_ms, 0);

@@ -18,7 +18,7 @@ TABLE = """
 2 RPUSH list_key member*
 3 SADD set_key number_text*
 2 SADD set_key member*
-3 ZADD zset_key (score number_text)*
+3 ZADD zset_key (listpack_score number_text)*
 4 ! MSET (weight_key number_text)*
 1 ! MSET (weight_key value)*
 3 HSET weight_hash_key (<'weight|'name> number_text)*

@@ -253,6 +253,11 @@ class Values:
             return self.random.choice(FLOATS)
         return self.random.choice(INFINITIES if luck < 0.97 else NOT_NUMBERS)
 
+    def listpack_score(self) -> bytes:
+        """A score but -0, which a listpack does not keep and a skip list does; SORT makes one of the other."""
+        score = self.score()
+        return b"0" if score == b"-0.0" else score
+
     def score_bound(self) -> bytes:
         exclusive = b"(" if self.random.random() < 0.25 else b""
         if self.random.random() < 0.25:
@@ -321,6 +326,11 @@ class Values:
         if self.random.random() < 0.93:
             return self.random.choice(BIT_TYPES)
         return self.random.choice((b"u64", b"i65", b"u0", b"i0", b"x8", b"8", b"", b"u", b"u08"))
+
+    def field_value(self) -> bytes:
+        """An integer but the least one, which Redis's OVERFLOW SAT takes for one that is too high."""
+        value = self.integer()
+        return b"0" if value == b"-9223372036854775808" else value
 
     def bit_position(self) -> bytes:
         mark = b"#" if self.random.random() < 0.3 else b""

@@ -303,8 +303,20 @@ fn unknown_command(args: &[&[u8]]) -> Error {
 
 /// "unknown subcommand 'x'. Try Y HELP." (Redis 7's text).
 pub fn unknown_subcommand(container: &str, name: &[u8]) -> Error {
+    // In Redis this one looks at its arguments by itself.
+    if container == "debug" {
+        return wrong_subcommand(container, name);
+    }
     let container = container.to_ascii_uppercase();
     let text = [b"unknown subcommand '", c_text(name, 128), b"'. Try ", container.as_bytes(), b" HELP."].concat();
+    Error::quoting(Code::Err, text)
+}
+
+/// "unknown subcommand or wrong number of arguments for 'x'. Try Y HELP." (Redis 7's text).
+pub fn wrong_subcommand(container: &str, name: &[u8]) -> Error {
+    let container = container.to_ascii_uppercase();
+    let start = b"unknown subcommand or wrong number of arguments for '";
+    let text = [start, c_text(name, 128), b"'. Try ", container.as_bytes(), b" HELP."].concat();
     Error::quoting(Code::Err, text)
 }
 

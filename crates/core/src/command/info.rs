@@ -153,6 +153,7 @@ fn stats(ctx: &Context<'_>, lines: &mut Lines) {
     let keys = &ctx.state.keyspace.shared.stats;
     lines.field("total_connections_received", stats.connections);
     lines.field("total_commands_processed", stats.commands);
+    lines.field("instantaneous_ops_per_sec", ctx.state.request_rate.per_second());
     lines.field("rejected_connections", 0);
     lines.field("expired_keys", keys.expired);
     lines.field("evicted_keys", keys.evicted);

@@ -301,8 +301,12 @@ fn copy(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     }
     let Some(entry) = ctx.keys().copied(args[1], args[2]) else { return Ok(Reply::Int(0)) };
     let mut keys = ctx.keys_in(to);
-    if keys.owns(args[2]) && !replace {
-        return Ok(Reply::Int(0));
+    if keys.owns(args[2]) {
+        if !replace {
+            return Ok(Reply::Int(0));
+        }
+        // So that the copy counts as new, as in Redis.
+        keys.remove(args[2]);
     }
     keys.put_entry(entry);
     keys.arrived(EventClass::GENERIC, "copy_to", args[2]);

@@ -257,6 +257,9 @@ fn memory_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
 }
 
 fn slowlog_get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    if args.len() > 3 {
+        return Err(super::dispatch::wrong_subcommand("slowlog", args[1]));
+    }
     let count = match args.get(2) {
         None => 10,
         Some(arg) => {

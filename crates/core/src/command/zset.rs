@@ -355,7 +355,7 @@ fn block_pop(ctx: &mut Context<'_>, args: &[&[u8]], max: bool) -> Result<Reply> 
     let names = &args[1..args.len() - 1];
     let deadline = timeout(args[args.len() - 1], ctx.state.clock.now_ms)?;
     for key in names {
-        if !ctx.may_take(key) {
+        if !ctx.may_take::<ZSet>(key) {
             continue;
         }
         if let Some((member, score)) =
@@ -397,7 +397,7 @@ impl<'a, 'b> MultiPop<'a, 'b> {
 
     fn pop(&self, ctx: &mut Context<'_>) -> Result<Option<Reply>> {
         for key in self.keys {
-            if !ctx.may_take(key) {
+            if !ctx.may_take::<ZSet>(key) {
                 continue;
             }
             if let Some(members) = take(&mut ctx.keys(), key, self.max, self.count)? {
