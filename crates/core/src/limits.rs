@@ -34,10 +34,18 @@ pub const ROW_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const SQL_BYTES_MAX: usize = 1024 * 1024;
 /// Most parameters of one SQL statement (SQLite's default).
 pub const SQL_PARAMETERS_MAX: usize = 32766;
-/// Deepest expression of a statement (SQLite's default).
-pub const SQL_EXPRESSION_DEPTH_MAX: usize = 1000;
+/// Deepest expression of a statement. Compiling one takes 0.6 kB of the thread's stack a level: half of SQLite's default
+/// fits the smallest stack we promise to run on, 512 kB, where SQLite's whole default does not.
+pub const SQL_EXPRESSION_DEPTH_MAX: usize = 500;
+/// Deepest stack of SQLite's parser (its default): it grows on the heap, and keeps subqueries and calls from nesting
+/// deeper than what compiles them can bear.
+pub const SQL_PARSER_DEPTH_MAX: usize = 2500;
 /// Most SELECTs joined by UNION and the like (SQLite's default).
 pub const SQL_COMPOUND_MAX: usize = 500;
+/// Longest pattern of LIKE and GLOB, bytes: matching recurses once for each wildcard.
+pub const SQL_PATTERN_BYTES_MAX: usize = 1000;
+/// Longest value that SQL makes or reads, bytes: none longer fits into a row.
+pub const SQL_VALUE_BYTES_MAX: usize = ROW_BYTES_MAX;
 /// Longest statement that is kept in the cache, bytes.
 pub const SQL_CACHED_BYTES_MAX: usize = 16 * 1024;
 /// Largest result of one statement, bytes.

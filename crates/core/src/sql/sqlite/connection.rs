@@ -10,6 +10,7 @@ use crate::table::datum::{Datum, DatumRef};
 use crate::table::key::{KeyBuf, put_column};
 use crate::table::types::Collation;
 use libsqlite3_sys as ffi;
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -24,11 +25,13 @@ pub struct Connection {
 unsafe impl Send for Connection {}
 
 /// What SQLite refuses by itself, as in `limits.rs`.
-const LIMITS: [(c_int, usize); 9] = [
-    (ffi::SQLITE_LIMIT_LENGTH, limits::STRING_BYTES_MAX),
+const LIMITS: [(c_int, usize); 11] = [
+    (ffi::SQLITE_LIMIT_LENGTH, limits::SQL_VALUE_BYTES_MAX),
+    (ffi::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, limits::SQL_PATTERN_BYTES_MAX),
     (ffi::SQLITE_LIMIT_SQL_LENGTH, limits::SQL_BYTES_MAX),
     (ffi::SQLITE_LIMIT_COLUMN, limits::COLUMNS_MAX),
     (ffi::SQLITE_LIMIT_EXPR_DEPTH, limits::SQL_EXPRESSION_DEPTH_MAX),
+    (ffi::SQLITE_LIMIT_PARSER_DEPTH, limits::SQL_PARSER_DEPTH_MAX),
     (ffi::SQLITE_LIMIT_COMPOUND_SELECT, limits::SQL_COMPOUND_MAX),
     (ffi::SQLITE_LIMIT_VARIABLE_NUMBER, limits::SQL_PARAMETERS_MAX),
     (ffi::SQLITE_LIMIT_ATTACHED, 0),
@@ -171,13 +174,21 @@ impl Drop for Connection {
     }
 }
 
-/// The value of an expression without columns; for callbacks, which know only the handle.
+thread_local! {
+    /// An expression is being compiled that may read no table; see [`authorize`].
+    static WITHOUT_TABLES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The value of an expression without columns and tables; for callbacks, which know only the handle.
 pub fn evaluate(db: *mut ffi::sqlite3, expression: &str) -> Result<Datum> {
     let db = NonNull::new(db).ok_or_else(|| Error::new(Code::Bug, "connection.rs: no connection"))?;
     // The handle is only lent: it must not be closed here.
     let connection = ManuallyDrop::new(Connection { db });
     let text = format!("SELECT {expression}");
-    let mut statement = connection.prepare(&text, false)?;
+    let before = WITHOUT_TABLES.replace(true);
+    let statement = connection.prepare(&text, false);
+    WITHOUT_TABLES.set(before);
+    let mut statement = statement?;
     match statement.step() {
         Step::Row => Ok(statement.column(0).to_owned()),
         Step::Done => Ok(Datum::Null),
@@ -234,6 +245,8 @@ unsafe extern "C" fn authorize(
     _: *const c_char,
 ) -> c_int {
     match action {
+        // A callback that evaluates a default has lent out the run, without which no table can be read.
+        ffi::SQLITE_READ if WITHOUT_TABLES.get() => ffi::SQLITE_DENY,
         ffi::SQLITE_SELECT
         | ffi::SQLITE_READ
         | ffi::SQLITE_FUNCTION
