@@ -20,6 +20,10 @@ pub const DATABASES: usize = 16;
 pub const LAZY_FREE_BYTES: usize = 64 * 1024;
 /// Deepest nesting of a reply built by a script.
 pub const REPLY_DEPTH_MAX: usize = 128;
+/// Most elements of a script's reply, those of nested tables included.
+pub const SCRIPT_REPLY_ELEMENTS_MAX: usize = 8 << 20;
+/// Most bytes of the strings in a script's reply.
+pub const SCRIPT_REPLY_BYTES_MAX: usize = STRING_BYTES_MAX;
 /// Most columns of a table.
 pub const COLUMNS_MAX: usize = 1000;
 /// Most columns of an index.
@@ -50,6 +54,8 @@ pub const SQL_VALUE_BYTES_MAX: usize = ROW_BYTES_MAX;
 pub const SQL_CACHED_BYTES_MAX: usize = 16 * 1024;
 /// Largest result of one statement, bytes.
 pub const SQL_RESULT_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Most memory that one statement may take of SQLite for compiling, sorting, grouping and its values, bytes.
+pub const SQL_MEMORY_BYTES_MAX: usize = SQL_RESULT_BYTES_MAX;
 /// Keys that the SQL table `keys` reads at once.
 pub const SQL_KEYS_BATCH: usize = 256;
 /// Cached statements per store.

@@ -1,5 +1,8 @@
 //! The facade: open a store, take its baton, serve requests of sessions, close it.
 
+#[cfg(test)]
+mod tests;
+
 use crate::command::{connection, dispatch, table, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};

@@ -1,6 +1,7 @@
 //! SQL, SQL.BIND, and SQL statements typed bare: the way from requests to statements and back.
 
-use super::context::Context;
+use super::context::{Context, Origin};
+use super::dispatch;
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use crate::ds::number;
 use crate::engine::{Source, Wanted};
@@ -120,6 +121,11 @@ impl Host for Statement<'_, '_> {
 
     #[inline]
     fn write(&mut self) -> Result<(&mut Tables, &mut TableChanges)> {
+        match self.ctx.origin {
+            Origin::Script => dispatch::note_script_write(self.ctx.state, false)?,
+            Origin::ReadOnlyScript => dispatch::note_script_write(self.ctx.state, true)?,
+            _ => {}
+        }
         Ok((&mut self.ctx.state.tables, &mut self.ctx.effect.tables))
     }
 

@@ -94,10 +94,10 @@ impl Connection {
         let flags = if lasting { ffi::SQLITE_PREPARE_PERSISTENT } else { 0 };
         let mut statement = std::ptr::null_mut();
         // SAFETY: pointer and length describe `text`; SQLite writes the statement.
-        let code = unsafe {
+        let code = memory::limited(limits::SQL_MEMORY_BYTES_MAX, || unsafe {
             let text = text.as_ptr().cast();
             ffi::sqlite3_prepare_v3(self.handle(), text, length, flags, &mut statement, std::ptr::null_mut())
-        };
+        });
         match NonNull::new(statement) {
             Some(statement) if code == ffi::SQLITE_OK => Ok(Prepared::new(statement)),
             _ if code == ffi::SQLITE_OK => Err(Error::new(Code::Sql, "the statement is empty")),
@@ -108,6 +108,10 @@ impl Connection {
     /// The error that SQLite last reported, with its place in `text`.
     #[cold]
     pub fn error(&self, code: c_int, text: &str) -> Error {
+        if code & 0xFF == ffi::SQLITE_NOMEM {
+            let text = format!("out of memory: a statement may take {} bytes", limits::SQL_MEMORY_BYTES_MAX);
+            return Error::new(Code::Oom, text);
+        }
         // SAFETY: the message is a string of SQLite's that stays until its next call; it is copied here.
         let message = unsafe { CStr::from_ptr(ffi::sqlite3_errmsg(self.handle())) }.to_string_lossy().into_owned();
         // SAFETY: only reads the connection.
@@ -116,7 +120,6 @@ impl Connection {
         let place = place.map_or(String::new(), |before| format!(" at position {}", before.chars().count() + 1));
         let word = match code & 0xFF {
             ffi::SQLITE_CONSTRAINT => Code::Constraint,
-            ffi::SQLITE_NOMEM => Code::Oom,
             ffi::SQLITE_TOOBIG => Code::Limit,
             ffi::SQLITE_INTERRUPT => Code::Cancelled,
             ffi::SQLITE_INTERNAL | ffi::SQLITE_CORRUPT | ffi::SQLITE_MISUSE => Code::Bug,
@@ -189,7 +192,7 @@ pub fn evaluate(db: *mut ffi::sqlite3, expression: &str) -> Result<Datum> {
     let statement = connection.prepare(&text, false);
     WITHOUT_TABLES.set(before);
     let mut statement = statement?;
-    match statement.step() {
+    match memory::limited(limits::SQL_MEMORY_BYTES_MAX, || statement.step()) {
         Step::Row => Ok(statement.column(0).to_owned()),
         Step::Done => Ok(Datum::Null),
         Step::Failed(code) => Err(connection.error(code, "")),

@@ -1,7 +1,9 @@
 //! Statements at their limits: a clear error, or an answer, on the smallest stack; never the end of the process.
 
 use super::TestStore;
+use crate::error::Code;
 use crate::limits;
+use crate::sql::sqlite::memory;
 use crate::table::datum::Datum;
 
 /// The stack that `limits.rs` promises to be enough for any statement.
@@ -75,4 +77,54 @@ fn values_are_no_longer_than_a_row() {
     assert!(store.error("SELECT length(randomblob(500000000))").contains("too big"));
     let long = Datum::blob(vec![0; limits::SQL_VALUE_BYTES_MAX + 1]);
     assert!(store.try_run("SELECT length(?)", &[long]).is_err());
+}
+
+#[test]
+fn a_statement_gets_so_much_memory_and_no_more() {
+    let mut store = TestStore::with(&["CREATE TABLE t (a INT PRIMARY KEY, b TEXT)", "INSERT INTO t VALUES (1, 'x')"]);
+    let columns = vec!["zeroblob(16000000) || ''"; 100].join(", ");
+    let error = store.try_run(&format!("SELECT {columns}"), &[]).unwrap_err();
+    assert_eq!(Code::Oom, error.code);
+    let numbers = "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n LIMIT 100)";
+    let error = store.error(&format!("INSERT INTO t {numbers} SELECT i, hex(zeroblob(8000000)) FROM n ORDER BY 2, 1"));
+    assert!(error.starts_with("OOM out of memory"), "{error}");
+    assert_eq!(1, store.count("t"));
+}
+
+#[test]
+fn a_statement_that_lacks_memory_at_any_point_leaves_nothing() {
+    let tables = [
+        "CREATE TABLE t (a INT PRIMARY KEY, b TEXT DEFAULT (lower('UP')), c DECIMAL(9, 2))",
+        "CREATE INDEX i ON t (c)",
+    ];
+    let texts = [
+        "INSERT INTO t (a, c) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 60) \
+         SELECT i, i * 0.5 FROM n ORDER BY i % 7",
+        "UPDATE t SET b = b || hex(zeroblob(50)), c = c + 1 WHERE a % 3 > 0",
+        "SELECT b, sum(c), group_concat(a) FROM t JOIN (SELECT a AS k FROM t) ON k = c GROUP BY b ORDER BY 2",
+        "DELETE FROM t WHERE a IN (SELECT a + 1 FROM t WHERE c > 3)",
+    ];
+    let all = |store: &mut TestStore| store.rows("SELECT * FROM t ORDER BY a", &[]);
+    for (number, text) in texts.iter().enumerate() {
+        let made = || {
+            let mut store = TestStore::with(&tables);
+            texts[..number].iter().for_each(|text| drop(store.run(text)));
+            store
+        };
+        let (mut whole, mut failed) = (made(), 0);
+        let before = all(&mut whole);
+        whole.run(text);
+        let after = all(&mut whole);
+        let mut store = made();
+        for limit in (0..).step_by(307) {
+            match memory::limited(limit, || store.try_run(text, &[])) {
+                Ok(_) => break,
+                Err(error) => assert_eq!(Code::Oom, error.code, "{error}"),
+            }
+            failed += 1;
+            assert_eq!(before, all(&mut store), "{text} with {limit} bytes");
+        }
+        assert_eq!(after, all(&mut store));
+        assert!(failed > 10, "{text} failed {failed} times");
+    }
 }
