@@ -78,11 +78,6 @@ impl Watch {
         self.state.load(Ordering::Acquire) != 0
     }
 
-    /// True when the running script has run a command that writes.
-    pub fn has_written(&self) -> bool {
-        self.state.load(Ordering::Acquire) & WROTE != 0
-    }
-
     /// When the running script began, on the steady clock of the store.
     pub fn running_since_ns(&self) -> Option<u64> {
         self.is_running().then(|| self.since_ns.load(Ordering::Relaxed))

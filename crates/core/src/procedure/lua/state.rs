@@ -96,11 +96,7 @@ impl Lua {
         // SAFETY: the allocator keeps C's contract, and its data lives until `drop`.
         let l = unsafe { ffi::lua_newstate(allocate, shared.as_ptr().cast()) };
         let l = NonNull::new(l).expect("memory is not refused to Rust");
-<<<<<<< HEAD
-        let mut lua = Lua { l, shared, compiled: Vec::new(), listed: (0, 0), collect_at: 0 };
-=======
-        let mut lua = Lua { l, shared, compiled: Vec::new(), collect_at: 0, interrupt: 0 };
->>>>>>> fixes
+        let mut lua = Lua { l, shared, compiled: Vec::new(), listed: (0, 0), collect_at: 0, interrupt: 0 };
         lua.shared().heap.set_limit(usize::MAX);
         if sandbox::open(lua.stack()).is_err() {
             let message = String::from_utf8_lossy(lua.stack().bytes(-1).unwrap_or_default()).into_owned();
@@ -157,7 +153,6 @@ impl Lua {
         Ok(())
     }
 
-<<<<<<< HEAD
     /// Gives the function on top an environment of its own with the globals that its source may use directly.
     fn bind_globals(&self, source: &Source) {
         let stack = self.stack();
@@ -179,11 +174,8 @@ impl Lua {
         stack.set_environment(-2);
     }
 
-    /// Runs the function on top; its result, or the error, is on top then. False for an error.
-=======
     /// Runs the function on top; its result, or the error, is on top then. False for an error. The watch shows the run
     /// until its reply is read: [`Watch::end`].
->>>>>>> fixes
     fn execute(&self, host: &mut dyn Host, now_ns: u64) -> bool {
         let shared = self.shared();
         shared.error_place.set(None);
@@ -301,14 +293,8 @@ impl Language for Lua {
         let outcome = if lists.is_err() || !shared.heap.has_room(0) {
             Self::out_of_memory(call.sha)
         } else {
-<<<<<<< HEAD
             stack.get_element(SCRIPTS, place_of(id));
-            if self.execute(host, call.now_ns) {
-=======
-            let function = self.compiled.get(id.0 as usize).copied().unwrap_or(NONE);
-            stack.get_element(ffi::LUA_REGISTRYINDEX, function);
             let outcome = if self.execute(host, call.now_ns) {
->>>>>>> fixes
                 let mut reader = Reader::new(stack, FIRST_FIELD, shared.protocol.get());
                 let reply = reader.read();
                 Outcome { reply, counted: reader.counted }
