@@ -63,13 +63,20 @@ class Family:
         step = template.draw(values)
         if template.safe_to_mutate and random.random() < MUTATION_CHANCE:
             place = random.randrange(len(step))
-            step[place] = mutate(random, step[place], template.words)
+            wrong = mutate(random, step[place], template.words)
+            if not _is_sql(wrong):
+                step[place] = wrong
         if self.wrap:
             step = self.wrap(random, step)
         return step
 
     def _draw_nested(self, values: Values) -> Arguments:
         return _choose(values.random, self._nested).draw(values)[0]
+
+
+def _is_sql(command: Arguments) -> bool:
+    """Whether Peryton takes this for a statement, which Redis does not know."""
+    return _name(command) == "select" and len(command) > 2
 
 
 def _name(command: Arguments) -> str:

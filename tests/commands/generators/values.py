@@ -254,9 +254,10 @@ class Values:
         return self.random.choice(INFINITIES if luck < 0.97 else NOT_NUMBERS)
 
     def listpack_score(self) -> bytes:
-        """A score but -0, which a listpack does not keep and a skip list does; SORT makes one of the other."""
+        """For sorted sets that Redis's SORT makes skip lists of: not -0, which those show and listpacks do not; and
+        none that sets C's errno when it is read back, for then SORT fails."""
         score = self.score()
-        return b"0" if score == b"-0.0" else score
+        return b"0" if score in (b"-0.0", b"5e-324") else score
 
     def score_bound(self) -> bytes:
         exclusive = b"(" if self.random.random() < 0.25 else b""
@@ -277,6 +278,11 @@ class Values:
         if luck < 0.9:
             return b"%d" % self.random.randint(-7, 8)
         return self.random.choice((*BIG_INTEGERS, b"-100", b"100", b"abc", b"1.5", b""))
+
+    def rank(self) -> bytes:
+        """Of LPOS: an index but the least integer, which has no opposite; Redis 7.0 answers by chance."""
+        index = self.index()
+        return b"-1" if index == b"-9223372036854775808" else index
 
     def offset(self) -> bytes:
         """Of a byte or a bit in a string."""

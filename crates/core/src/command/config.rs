@@ -45,7 +45,7 @@ fn get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     if !args.len().is_multiple_of(2) {
-        return Err(super::dispatch::wrong_arity("config|set"));
+        return Err(Error::syntax());
     }
     let pairs: Vec<(String, String)> = args[2..]
         .chunks(2)

@@ -145,8 +145,8 @@ fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         let index = number::parse_i64(arg).filter(|n| i32::try_from(*n).is_ok());
         index.ok_or_else(|| Error::err(error))
     };
-    let a = database(ctx.state, index(args[1], "invalid first DB index")?)?;
-    let b = database(ctx.state, index(args[2], "invalid second DB index")?)?;
+    let (a, b) = (index(args[1], "invalid first DB index")?, index(args[2], "invalid second DB index")?);
+    let (a, b) = (database(ctx.state, a)?, database(ctx.state, b)?);
     ctx.state.keyspace.swap(a, b, &mut ctx.effect.keys);
     Ok(Reply::Ok)
 }
