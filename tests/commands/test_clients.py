@@ -234,7 +234,8 @@ def a_no_evict_client_and_other_small_switches(stage: Stage) -> None:
     client = stage.client("client")
     for command in each(
         """
-        NO-EVICT ON | NO-EVICT OFF | NO-EVICT MAYBE | NO-EVICT | GETREDIR | TRACKINGINFO | CACHING YES | UNBLOCK 0 | UNBLOCK x | UNBLOCK 1 NOPE | NOPE | SETNAME | ID x
+        NO-EVICT ON | NO-EVICT OFF | NO-EVICT MAYBE | NO-EVICT | GETREDIR | TRACKINGINFO | CACHING YES | UNBLOCK 0
+        UNBLOCK x | UNBLOCK 1 NOPE | NOPE | SETNAME | ID x
         LIST TYPE nothing | LIST ID | LIST ID x | LIST NOPE | INFO x | GETNAME x
         """
     ):

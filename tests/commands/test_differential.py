@@ -30,7 +30,6 @@ KINDS_MAX = 3
 FAILURES_MAX = 8
 
 
-
 @pytest.mark.parametrize("protocol", [2, 3], ids=["resp2", "resp3"])
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
 def test_same_replies_and_same_keyspace(family: Family, protocol: int, pairs: dict[int, Pair], peer: Server) -> None:

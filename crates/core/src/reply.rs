@@ -76,6 +76,19 @@ impl Reply {
         Reply::Array(items.into_iter().map(Reply::bulk).collect())
     }
 
+    /// About the memory it takes, bytes.
+    pub fn bytes(&self) -> usize {
+        let inside = match self {
+            Reply::Bulk(bytes) | Reply::Verbatim(_, bytes) | Reply::BigNumber(bytes) => bytes.len(),
+            Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Many(items) => {
+                items.iter().map(Reply::bytes).sum()
+            }
+            Reply::Map(pairs) | Reply::Pairs(pairs) => pairs.iter().map(|(a, b)| a.bytes() + b.bytes()).sum(),
+            _ => 0,
+        };
+        size_of::<Reply>() + inside
+    }
+
     /// True for an error reply.
     pub fn is_error(&self) -> bool {
         matches!(self, Reply::Error(_))

@@ -99,6 +99,8 @@ pub struct State {
     pub active_expire: bool,
     /// SHUTDOWN was called: the doors close, and who opened them ends the process.
     pub shutdown_wanted: bool,
+    /// Whether DEBUG may be used.
+    pub debug_allowed: bool,
     /// Effects kept for tests, when `wants` asks for them and nobody logs.
     pub recorded: Option<Vec<Effect>>,
     next_session: SessionId,
@@ -135,6 +137,7 @@ impl State {
             wants: Wants::empty(),
             active_expire: true,
             shutdown_wanted: false,
+            debug_allowed: false,
             recorded: None,
             next_session: 1,
             wall_us: now_us,

@@ -54,8 +54,8 @@ const TURN_BYTES: usize = 1 << 20;
 pub struct Connection {
     /// The socket.
     pub stream: Stream,
-    /// Its session in the store.
-    pub session: SessionId,
+    /// Its session in the store; None until the baton was there to open one.
+    pub session: Option<SessionId>,
     /// True when the peer has closed its side or failed.
     pub gone: bool,
     /// True when the socket took no more bytes and the poll must tell when it does.
@@ -73,8 +73,6 @@ pub struct Connection {
     blocked: bool,
     /// Requests were left in the input because too much output was waiting.
     paused: bool,
-    /// Bytes that the request being received still needs at least.
-    expected: usize,
     soft_limit_since: Option<Instant>,
 }
 
@@ -111,11 +109,11 @@ enum Ended {
 const BATCH_REQUESTS: usize = 32;
 
 impl Connection {
-    /// A connection for a new session.
-    pub fn new(stream: Stream, session: SessionId) -> Self {
+    /// A new client's connection, without a session.
+    pub fn new(stream: Stream) -> Self {
         Connection {
             stream,
-            session,
+            session: None,
             gone: false,
             write_blocked: false,
             readable: false,
@@ -128,7 +126,6 @@ impl Connection {
             closing: false,
             blocked: false,
             paused: false,
-            expected: 0,
             soft_limit_since: None,
         }
     }
@@ -166,16 +163,19 @@ impl Connection {
 
     /// Executes every complete request in the input buffer and takes what the outbox holds.
     pub fn run(&mut self, baton: &mut Baton<'_>) {
-        let Some(mut active) = baton.activate(self.session) else {
+        let Some(session) = self.session else { return };
+        let Some(mut active) = baton.activate(session) else {
             self.gone = true;
             return;
         };
         self.authenticated = active.session().authenticated || active.config().requirepass.is_empty();
         self.take_outbox(&mut active);
+        if self.gone {
+            return;
+        }
         let input = std::mem::take(&mut self.input);
         let start = self.execute_all(&mut active, &input);
         self.input = input;
-        self.input.reserve(self.expected);
         self.input.drain(..start);
         if self.input.is_empty() && self.input.capacity() > IDLE_BUFFER_BYTES {
             self.input = Vec::new();
@@ -183,6 +183,38 @@ impl Connection {
         let limit = self.limit(&mut active);
         self.check_output(limit);
         active.session().buffers = (self.input.len(), self.output.len() - self.sent);
+    }
+
+    /// True once the client may use the store.
+    pub fn is_authenticated(&self) -> bool {
+        self.authenticated
+    }
+
+    /// Answers the requests that have arrived without the store, which is busy: with what `answer` says of each.
+    pub fn run_busy(&mut self, mut answer: impl FnMut(&[&[u8]]) -> Reply) {
+        let input = std::mem::take(&mut self.input);
+        let mut start = 0;
+        // A client that waits, or does not read, gets no answers either.
+        while !self.closing && !self.blocked && self.output.len() - self.sent < OUTPUT_PAUSE_BYTES {
+            let buffer = &input[start..];
+            match self.decoder.decode(buffer, &self.limits()) {
+                Ok(Parsed::Incomplete) => break,
+                Ok(Parsed::Empty) => {}
+                Ok(Parsed::Request) => {
+                    let args: SmallVec<[&[u8]; 16]> = self.decoder.arguments(buffer).collect();
+                    encode(&answer(&args), self.protocol, &mut self.output);
+                }
+                Err(error) => {
+                    self.refuse(&error);
+                    start = input.len();
+                    break;
+                }
+            }
+            start += self.decoder.consumed();
+            self.decoder.reset();
+        }
+        self.input = input;
+        self.input.drain(..start);
     }
 
     /// Executes requests from the front of the input; gives the number of bytes they took.
@@ -226,17 +258,13 @@ impl Connection {
     fn decode_batch<'i>(&mut self, input: &'i [u8], mut start: usize, batch: &mut Batch<'i>) -> Ended {
         // Until the password is given the limits may change with each request.
         let batch_max = if self.authenticated { BATCH_REQUESTS } else { 1 };
-        self.expected = 0;
         while batch.ends.len() < batch_max {
             let buffer = &input[start..];
             if buffer.first().is_some_and(|first| *first != b'*') && !self.decoder.is_inside() {
                 return Ended::Inline;
             }
             match self.decoder.decode(buffer, &self.limits()) {
-                Ok(Parsed::Incomplete) => {
-                    self.expected = self.decoder.expected(buffer.len()).min(32 << 20);
-                    return Ended::Incomplete;
-                }
+                Ok(Parsed::Incomplete) => return Ended::Incomplete,
                 Ok(Parsed::Empty) => start += self.decoder.consumed(),
                 Ok(Parsed::Request) => {
                     batch.args.extend(self.decoder.array_arguments(buffer));
@@ -285,6 +313,12 @@ impl Connection {
         let end = start + self.decoder.consumed();
         self.decoder.reset();
         Some(end)
+    }
+
+    /// Refuses the client, and closes.
+    pub fn dismiss(&mut self, why: &'static str) {
+        encode(&Reply::Error(Error::err(why)), 2, &mut self.output);
+        self.closing = true;
     }
 
     /// Answers bytes that are no request, and closes.

@@ -311,12 +311,10 @@ fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let old_form = args.len() == 3;
     let filter =
         if old_form { Filter { address: Some(args[2]), ..Filter::default() } } else { Filter::parse(&args[2..])? };
-    let mut killed = 0;
-    for session in ctx.state.sessions.values_mut().filter(|session| filter.matches(session)) {
-        session.killed = true;
-        session.wake();
-        killed += 1;
-    }
+    let matching = ctx.state.sessions.values().filter(|session| filter.matches(session) && !session.killed);
+    let ids: Vec<SessionId> = matching.map(|session| session.id).collect();
+    let mut killed = ids.len() as i64;
+    ids.into_iter().for_each(|id| super::connection::kill(ctx.state, id));
     if !filter.spare_self && filter.matches(ctx.session) {
         ctx.session.closing = true;
         killed += 1;

@@ -6,7 +6,7 @@ use super::spec::{Flags, Group, Keys, Run, Spec};
 use super::{pubsub, transaction, waiting};
 use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
-use crate::session::{ReplyMode, Session};
+use crate::session::{ReplyMode, Session, SessionId};
 use crate::state::State;
 
 const fn row(
@@ -192,6 +192,17 @@ fn reset(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     session.reply_mode = ReplyMode::On;
     (session.no_evict, session.no_touch) = (false, false);
     Ok(Reply::status("RESET"))
+}
+
+/// Ends another session at once: it waits for nothing and hears nothing any more; its door closes it when it looks.
+pub fn kill(state: &mut State, id: SessionId) {
+    if let Some(mut session) = state.sessions.remove(&id) {
+        forget(state, &mut session);
+        session.outbox.clear();
+        session.killed = true;
+        session.wake();
+        state.sessions.insert(id, session);
+    }
 }
 
 /// Ends whatever a session has begun: transaction, watches, subscriptions, waiting.

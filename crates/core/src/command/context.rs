@@ -16,6 +16,8 @@ pub enum Origin {
     Exec,
     /// By a Lua script or function.
     Script,
+    /// By one that may not write.
+    ReadOnlyScript,
     /// Again, because a key that a blocked session waits for is ready.
     Retry,
 }

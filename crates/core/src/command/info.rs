@@ -207,7 +207,7 @@ fn errorstats(ctx: &Context<'_>, lines: &mut Lines) {
 
 fn keyspace(ctx: &Context<'_>, lines: &mut Lines) {
     for (number, database) in ctx.state.keyspace.databases.iter().enumerate() {
-        if database.len() > 0 {
+        if !database.is_empty() {
             let expires = database.len_with_deadline();
             lines.field(&format!("db{number}"), format!("keys={},expires={expires},avg_ttl=0", database.len()));
         }

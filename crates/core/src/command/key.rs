@@ -11,6 +11,7 @@ use crate::keyspace::EventClass;
 use crate::keyspace::entry::{EntryRef, ValueRef};
 use crate::reply::Reply;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,

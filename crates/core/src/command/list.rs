@@ -9,6 +9,7 @@ use crate::reply::{Blob, Reply};
 use crate::value::List;
 use crate::value::list::Side;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,

@@ -14,6 +14,7 @@ use crate::reply::{Blob, Reply};
 use crate::value::{Str, lcs, string};
 use std::ops::Range;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -364,12 +365,8 @@ fn getex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut keys = ctx.keys();
     let Some(value) = keys.string(args[1])?.map(Reply::bulk) else { return Ok(Reply::Nil) };
     match change {
-        None => {}
-        Some(None) => {
-            if keys.set_expire(args[1], None) {
-                keys.notify(EventClass::GENERIC, "persist", args[1]);
-            }
-        }
+        Some(None) if keys.set_expire(args[1], None) => keys.notify(EventClass::GENERIC, "persist", args[1]),
+        None | Some(None) => {}
         Some(Some((unit, arg))) => {
             let deadline = unit.positive_deadline(arg, now_ms, "getex")?;
             super::expire::set_or_remove(&mut keys, args[1], deadline);

@@ -48,6 +48,9 @@ pub fn serve(state: &mut State, current: &mut Session) {
 
 /// Runs a waiting session's command again, and wakes the session if it was served.
 fn retry(state: &mut State, id: SessionId, key: &[u8]) {
+    if state.sessions.get(&id).is_none_or(|session| session.killed) {
+        return;
+    }
     let Some(mut session) = state.sessions.remove(&id) else { return };
     if let Some(waiting) = session.blocked.take() {
         let reply = run_again(state, &mut session, &waiting.request, key);

@@ -11,6 +11,7 @@ use crate::reply::{Blob, Reply};
 use crate::value::ZSet;
 use crate::value::zset::{Added, Conditions};
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -209,7 +210,7 @@ impl AddOptions {
         if new && existing {
             return Err(Error::err("XX and NX options at the same time are not compatible"));
         }
-        if (greater && new) || (less && new) || (greater && less) {
+        if (new && (greater || less)) || (greater && less) {
             return Err(Error::err("GT, LT, and/or NX options at the same time are not compatible"));
         }
         if self.increment && pairs > 1 {
@@ -431,7 +432,7 @@ fn zrandmember(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         let member = keys.get::<ZSet>(key)?.and_then(|zset| zset.random(&mut random));
         return Ok(Reply::bulk_or_nil(member.map(|(member, _)| member)));
     };
-    let count = super::arguments::opposable(count)?;
+    let count = super::arguments::sample_count(count)?;
     let scores = match &rest[1..] {
         [] => false,
         [option] if is(option, "WITHSCORES") => {

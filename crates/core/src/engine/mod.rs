@@ -12,7 +12,7 @@
 //! Reads go to a [`Source`]: the live engine or a [`View`]; so the same code serves the data path and reader threads.
 //!
 //! Point reads and IN lists: [`Source::get_many`], or a [`Cursor`] over [`Access::Keys`]. Ranges and scans: a cursor over
-//! [`Access::Range`] or [`Access::All`]:
+//! [`Access::Range`], [`Access::All`] or [`Access::From`]:
 //! ```text
 //! if source.seek(&mut cursor, table, &access)? {          // on the first row
 //!     loop {
@@ -150,6 +150,9 @@ pub trait Source {
         keys: &Batch,
         visit: &mut dyn FnMut(usize, RowId, Row<'_>),
     ) -> Read<()>;
+
+    /// Starts loading from memory what looking up these keys will touch. Answers nothing and changes nothing.
+    fn prefetch(&self, _table: TableId, _index: IndexId, _keys: &Batch) {}
 
     /// Visits the rows with these ids that exist: `visit(place in ids, row)`.
     fn rows(&self, table: TableId, ids: &[RowId], visit: &mut dyn FnMut(usize, Row<'_>)) -> Read<()>;

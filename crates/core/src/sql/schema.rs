@@ -188,8 +188,9 @@ fn drop_table(host: &mut dyn Host, statement: &Drop) -> Result<Reply> {
         return Ok(Reply::Int(0));
     }
     let (tables, changes) = host.write()?;
-    let kept = tables.drop_table(&statement.name, changes)?;
-    free_elsewhere(kept);
+    if let Some(kept) = tables.drop_table(&statement.name, changes)? {
+        free_elsewhere(kept);
+    }
     Ok(Reply::Int(0))
 }
 
@@ -203,8 +204,9 @@ fn drop_index(host: &mut dyn Host, statement: &Drop) -> Result<Reply> {
         _ => {}
     }
     let (tables, changes) = host.write()?;
-    let kept = tables.drop_index(&statement.name, changes)?;
-    free_elsewhere(kept);
+    if let Some(kept) = tables.drop_index(&statement.name, changes)? {
+        free_elsewhere(kept);
+    }
     Ok(Reply::Int(0))
 }
 

@@ -1,13 +1,17 @@
 //! Tables as statements see them: the catalog and the engine, every change told to an effect and taken back on failure.
 
-use crate::engine::{Changes, Engine, Kept, RowOp, Source, Write};
+use crate::ds::hash;
+use crate::engine::{Access, Changes, Cursor, Engine, Kept, RowOp, Source, Write};
 use crate::error::{Code, Error, Result};
 use crate::keyspace::Wants;
 use crate::reply::Blob;
 use crate::table::batch::Batch;
-use crate::table::catalog::{Catalog, IndexDef, TableDef, TableId};
+use crate::table::catalog::{Catalog, IndexDef, IndexId, TableDef, TableId};
 use crate::table::row_id::RowId;
 use std::sync::Arc;
+
+/// Rows that the build of an index reads between two looks at anything else.
+const INDEX_ROWS_AT_ONCE: usize = 1 << 16;
 
 /// The catalog and the engine that keeps the rows.
 pub struct Tables {
@@ -19,7 +23,6 @@ pub struct Tables {
 }
 
 /// One change of the tables, in the order made.
-#[derive(Debug)]
 pub enum TableChange {
     /// A row changed.
     Row {
@@ -30,16 +33,27 @@ pub enum TableChange {
         /// What takes it back.
         undo: Option<RowOp>,
     },
-    /// A table was made.
-    Created(Arc<TableDef>),
-    /// A table's definition changed (an index came or went).
-    Altered(Arc<TableDef>),
-    /// A table went.
-    Dropped(TableId),
+    /// A table was made, altered or dropped.
+    Definition {
+        /// The table.
+        table: TableId,
+        /// What it is now; None: it is gone.
+        now: Option<Arc<TableDef>>,
+        /// What it was.
+        before: Option<Box<Before>>,
+    },
+}
+
+/// What a table was before its definition changed.
+pub struct Before {
+    /// The definition; None: it did not exist.
+    def: Option<Arc<TableDef>>,
+    /// What a dropped table or index held.
+    kept: Option<Kept>,
 }
 
 /// The changes that one command, statement or script made to tables.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct TableChanges {
     /// What to materialise.
     pub wants: Wants,
@@ -87,11 +101,24 @@ impl TableChanges {
         }
     }
 
-    fn note_definition(&mut self, change: impl FnOnce() -> TableChange) {
+    /// Notes a definition; what a dropped table held comes back unless it is kept to undo that.
+    fn note_definition(
+        &mut self,
+        table: TableId,
+        now: Option<&Arc<TableDef>>,
+        def: Option<Arc<TableDef>>,
+        kept: Option<Kept>,
+    ) -> Option<Kept> {
         self.dirty += 1;
-        if self.wants.contains(Wants::REDO) {
-            self.list.push(change());
+        if self.wants.is_empty() {
+            return kept;
         }
+        let (before, kept) = match self.wants.contains(Wants::UNDO) {
+            true => (Some(Box::new(Before { def, kept })), None),
+            false => (None, kept),
+        };
+        self.list.push(TableChange::Definition { table, now: now.cloned(), before });
+        kept
     }
 }
 
@@ -158,11 +185,9 @@ impl Tables {
     /// Takes back the changes after the first `mark` ones, the last one first.
     fn undo_to(&mut self, changes: &mut TableChanges, mark: usize) {
         while changes.list.len() > mark {
-            // Definitions do not change inside scopes, so all that is found here is rows with their inverses.
-            if let Some(TableChange::Row { table, undo: Some(undo), .. }) = changes.list.pop() {
-                let result = self.engine.apply(table, &undo);
-                assert!(result.is_ok(), "a change of {table:?} cannot be taken back: {result:?}");
-            }
+            // An inverse that does not fit the state that it was made for is a bug, and the state is no longer known.
+            let result = changes.list.pop().map_or(Ok(()), |change| self.undo_change(change));
+            assert!(result.is_ok(), "a change of tables cannot be taken back: {result:?}");
         }
     }
 
@@ -204,35 +229,46 @@ impl Tables {
         for index in &mut def.indexes {
             index.id = self.catalog.next_index_id();
         }
+        let def = self.add_table(def)?;
+        changes.note_definition(def.id, Some(&def), None, None);
+        Ok(def)
+    }
+
+    fn add_table(&mut self, def: TableDef) -> Result<Arc<TableDef>> {
         let def = self.catalog.put_table(def)?;
         if let Err(error) = self.engine.create_table(&def) {
             self.catalog.remove_table(&def.name);
             return Err(error);
         }
-        changes.note_definition(|| TableChange::Created(def.clone()));
         Ok(def)
     }
 
     /// Drops a table. What it held comes back, to be freed where nobody waits for it.
-    pub fn drop_table(&mut self, name: &str, changes: &mut TableChanges) -> Result<Kept> {
+    pub fn drop_table(&mut self, name: &str, changes: &mut TableChanges) -> Result<Option<Kept>> {
         self.refuse_if_busy()?;
-        let id = self.table(name)?.id;
-        let kept = self.engine.drop_table(id)?;
+        let def = self.table(name)?.clone();
+        let kept = self.engine.drop_table(def.id)?;
         self.catalog.remove_table(name);
-        changes.note_definition(|| TableChange::Dropped(id));
-        Ok(kept)
+        Ok(changes.note_definition(def.id, None, Some(def), Some(kept)))
     }
 
     /// Builds an index over the rows there are and adds it to its table.
     pub fn create_index(&mut self, table: &str, mut index: IndexDef, changes: &mut TableChanges) -> Result<()> {
         self.refuse_if_busy()?;
-        let mut def = TableDef::clone(self.table(table)?);
+        let before = self.table(table)?.clone();
         index.id = self.catalog.next_index_id();
+        let def = self.add_index(&before, index)?;
+        changes.note_definition(def.id, Some(&def), Some(before), None);
+        Ok(())
+    }
+
+    fn add_index(&mut self, before: &Arc<TableDef>, index: IndexDef) -> Result<Arc<TableDef>> {
+        let mut def = TableDef::clone(before);
         def.indexes.push(index.clone());
         def.check()?;
         let mut build = self.engine.begin_index(def.id, &index)?;
         let result = loop {
-            match build.run(usize::MAX) {
+            match build.run(INDEX_ROWS_AT_ONCE) {
                 Ok(true) => break Ok(()),
                 Ok(false) => {}
                 Err(error) => break Err(error),
@@ -242,28 +278,107 @@ impl Tables {
             self.engine.abandon_index(build);
             return Err(error);
         }
-        let before = self.table(table)?.clone();
         let def = self.catalog.put_table(def)?;
         if let Err(error) = self.engine.finish_index(build, &def) {
-            self.catalog.put_table(TableDef::clone(&before))?;
+            self.catalog.put_table(TableDef::clone(before))?;
             return Err(error);
         }
-        changes.note_definition(|| TableChange::Altered(def));
-        Ok(())
+        Ok(def)
     }
 
     /// Drops an index by name. What it held comes back, as for a table.
-    pub fn drop_index(&mut self, name: &str, changes: &mut TableChanges) -> Result<Kept> {
+    pub fn drop_index(&mut self, name: &str, changes: &mut TableChanges) -> Result<Option<Kept>> {
         self.refuse_if_busy()?;
         let missing = || Error::new(Code::Sql, format!("no such index: {name}"));
         let (table, index) = self.catalog.index(name).ok_or_else(missing)?;
-        let id = index.id;
-        let mut def = TableDef::clone(table);
-        def.indexes.retain(|i| i.id != id);
+        let (before, id) = (table.clone(), index.id);
+        let (def, kept) = self.remove_index(&before, id)?;
+        Ok(changes.note_definition(def.id, Some(&def), Some(before), Some(kept)))
+    }
+
+    fn remove_index(&mut self, before: &Arc<TableDef>, index: IndexId) -> Result<(Arc<TableDef>, Kept)> {
+        let mut def = TableDef::clone(before);
+        def.indexes.retain(|i| i.id != index);
         let def = self.catalog.put_table(def)?;
-        let kept = self.engine.drop_index(id, &def)?;
-        changes.note_definition(|| TableChange::Altered(def));
-        Ok(kept)
+        let kept = self.engine.drop_index(index, &def)?;
+        Ok((def, kept))
+    }
+
+    /// Makes a table be what a definition says, whatever it is now: for recovery, and to take changes back.
+    pub fn restore_definition(&mut self, table: TableId, def: Option<&TableDef>) -> Result<()> {
+        let now = self.catalog.table_by_id(table).cloned();
+        match (now, def) {
+            (None, None) => Ok(()),
+            (Some(now), None) => {
+                self.engine.drop_table(table)?;
+                self.catalog.remove_table(&now.name);
+                Ok(())
+            }
+            (None, Some(def)) => self.add_table(def.clone()).map(|_| ()),
+            (Some(now), Some(def)) => self.alter(now, def),
+        }
+    }
+
+    fn alter(&mut self, mut now: Arc<TableDef>, def: &TableDef) -> Result<()> {
+        let gone: Vec<IndexId> = now.indexes.iter().map(|i| i.id).filter(|id| def.index(*id).is_none()).collect();
+        for index in gone {
+            now = self.remove_index(&now, index)?.0;
+        }
+        for index in &def.indexes {
+            if now.index(index.id).is_none() {
+                now = self.add_index(&now, index.clone())?;
+            }
+        }
+        if *now != *def {
+            let def = self.catalog.put_table(def.clone())?;
+            self.engine.alter_table(&def)?;
+        }
+        Ok(())
+    }
+
+    /// Does a change again, by its redo record.
+    pub fn redo_row(&mut self, table: TableId, op: &RowOp) -> Result<()> {
+        self.engine.apply(table, op).map(|_| ())
+    }
+
+    /// Takes one change back.
+    pub fn undo_change(&mut self, change: TableChange) -> Result<()> {
+        match change {
+            TableChange::Row { table, undo: Some(undo), .. } => self.engine.apply(table, &undo).map(|_| ()),
+            TableChange::Definition { before: Some(before), table, .. } => {
+                let Before { def, kept } = *before;
+                match (kept, &def) {
+                    (Some(kept), Some(def)) => {
+                        let def = self.catalog.put_table(TableDef::clone(def))?;
+                        self.engine.restore(kept, &def)
+                    }
+                    _ => self.restore_definition(table, def.as_deref()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A number that is equal for equal tables: definitions, and rows under their ids.
+    pub fn digest(&self) -> Result<u64> {
+        let mut sum = 0u64;
+        for def in self.catalog.tables() {
+            let mut bytes = Vec::new();
+            def.encode(&mut bytes);
+            sum = sum.wrapping_add(hash::bytes(&bytes));
+            let mut cursor = Cursor::new();
+            let failed = |_| Error::new(Code::Engine, "a table cannot be read");
+            let mut more = self.engine.seek(&mut cursor, def.id, &Access::All).map_err(failed)?;
+            while more {
+                bytes.clear();
+                bytes.extend_from_slice(&def.id.0.to_le_bytes());
+                bytes.extend_from_slice(&cursor.row_id().0.to_le_bytes());
+                bytes.extend_from_slice(self.engine.row(&cursor).bytes());
+                sum = sum.wrapping_add(hash::bytes(&bytes));
+                more = self.engine.next(&mut cursor).map_err(failed)?;
+            }
+        }
+        Ok(sum)
     }
 
     fn refuse_if_busy(&self) -> Result<()> {

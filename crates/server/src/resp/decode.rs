@@ -96,11 +96,6 @@ impl Decoder {
         self.position
     }
 
-    /// Bytes that the rest of the request will need at least, to size the next read; 0 when unknown.
-    pub fn expected(&self, buffered: usize) -> usize {
-        self.bulk_bytes.map_or(0, |length| (self.position + length + 2).saturating_sub(buffered))
-    }
-
     /// Forgets the finished request.
     #[inline]
     pub fn reset(&mut self) {
