@@ -174,7 +174,9 @@ def sorted_alike(command: list[bytes], left: Reply, right: Reply, source_type: R
     if b"BY" not in options or not _collection(left, right) or len(left) != len(right):
         return bool(left == right)
     pattern = command[2:][len(options) - 1 - options[::-1].index(b"BY") + 1]
-    open_order = b"ALPHA" in options if b"*" in pattern else source_type == Simple(b"set")
+    # Without the type, which comes from the command before, the source may be a set.
+    has_order = source_type in (Simple(b"list"), Simple(b"zset"), Simple(b"none"))
+    open_order = b"ALPHA" in options if b"*" in pattern else not has_order
     if not open_order:
         return bool(left == right)
     width = max(1, options.count(b"GET"))

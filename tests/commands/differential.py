@@ -89,7 +89,8 @@ class Pair:
             except Broken:  # left over from a sequence that failed: once more, on a new connection
                 self._on(side, lambda connection: connection.pipeline(fresh))
         if self._records:
-            self._on(PEER, lambda connection: connection("DEBUG", "EFFECTS", "START"))
+            reply = self._on(PEER, lambda connection: connection("DEBUG", "EFFECTS", "START"))
+            assert reply == OK, reply
 
     def _on(self, side: int, talk: Any) -> Any:
         """Run `talk` on one connection; if it breaks, say so, and begin anew the next time."""

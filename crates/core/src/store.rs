@@ -1,6 +1,8 @@
 //! The facade: open a store, take its baton, serve requests of sessions, close it.
 
 #[cfg(test)]
+mod redis_tests;
+#[cfg(test)]
 mod tests;
 
 use crate::command::{connection, dispatch, table, waiting};

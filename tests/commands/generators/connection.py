@@ -14,9 +14,9 @@ TABLE = """
 1 ! WAIT 0 <0|1|'abc>
 1 ! WAIT <1 1|'abc 0|0 -1>
 2 ! COMMAND COUNT
-2 COMMAND GETKEYS <GET any_key|MSET (key value)*|ZUNION counted_keys|SORT key STORE key|PING|NOPE 1|GET|EVAL 0
+2 ! COMMAND GETKEYS <GET any_key|MSET (key value)*|ZUNION counted_keys|SORT key STORE key|PING|NOPE 1|GET|EVAL 0
     counted_keys>
-1 COMMAND GETKEYSANDFLAGS <GET any_key|SET key value|LMOVE key key LEFT RIGHT|RENAME key key>
+1 ! COMMAND GETKEYSANDFLAGS <GET any_key|SET key value|LMOVE key key LEFT RIGHT|RENAME key key>
 1 COMMAND LIST FILTERBY <PATTERN 'set*|ACLCAT NOPE|MODULE NOPE|NOPE value>
 1 ! COMMAND <NOPE|INFO NOPE>
 1 OBJECT <NOPE|ENCODING key key>

@@ -21,7 +21,7 @@ TABLE = """
 1 SINTERCARD counted_keys <LIMIT|LIMIT -1|NOPE 1|LIMIT 1 LIMIT 2>
 2 ! SMEMBERS key ; SPOP @ ; SCARD @ ; DEL @
 3 ! SMEMBERS key ; SPOP @ random_count ; SCARD @ ; DEL @
-1 ! SMEMBERS key ; SPOP @ 1000
+1 ! SMEMBERS key ; SPOP @ 10000
 1 ! SPOP key <'abc|-1|0|1 1>
 2 ! SMEMBERS key ; SRANDMEMBER @
 3 ! SMEMBERS key ; SRANDMEMBER @ random_count

@@ -195,7 +195,7 @@ fn pttl(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn expiretime(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    tell(ctx, args[1], |deadline, _| (deadline + 500) / 1000)
+    tell(ctx, args[1], |deadline, _| deadline / 1000 + (deadline % 1000 + 500) / 1000)
 }
 
 fn pexpiretime(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {

@@ -203,15 +203,12 @@ fn lolwut(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
 }
 
 fn memory_usage(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    match &args[3..] {
-        [] => {}
-        [option, count] if is(option, "SAMPLES") => {
-            // The estimate does not sample, but the argument must make sense.
-            if integer(count)? < 0 {
-                return Err(Error::syntax());
-            }
+    // The estimate does not sample, but the arguments must make sense.
+    for option in args[3..].chunks(2) {
+        match option {
+            [word, count] if is(word, "SAMPLES") && integer(count)? >= 0 => {}
+            _ => return Err(Error::syntax()),
         }
-        _ => return Err(Error::syntax()),
     }
     Ok(ctx.keys().memory(args[2]).map_or(Reply::Nil, |bytes| Reply::Int(bytes as i64)))
 }

@@ -5,24 +5,31 @@ use crate::error::Code;
 use crate::session::NoWaker;
 
 /// A store and a session of it.
-struct Client {
-    store: Store,
-    session: SessionId,
+pub(super) struct Client {
+    pub store: Store,
+    pub session: SessionId,
+    owns_store: bool,
 }
 
 impl Client {
-    fn new() -> Client {
-        let store = Store::open(Options::default()).unwrap();
+    pub fn new() -> Client {
+        let store = Store::open(Options { debug_commands: true, ..Options::default() }).unwrap();
         let session = store.enter().open_session(Door::Embedded, Arc::new(NoWaker));
-        Client { store, session }
+        Client { store, session, owns_store: true }
     }
 
-    fn call(&self, args: &[&str]) -> Reply {
+    /// Another session of the same store.
+    pub fn another(&self) -> Client {
+        let session = self.store.enter().open_session(Door::Embedded, Arc::new(NoWaker));
+        Client { store: self.store.clone(), session, owns_store: false }
+    }
+
+    pub fn call(&self, args: &[&str]) -> Reply {
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         self.store.enter().execute(self.session, &args)
     }
 
-    fn error(&self, args: &[&str]) -> String {
+    pub fn error(&self, args: &[&str]) -> String {
         match self.call(args) {
             Reply::Error(error) => error.to_string(),
             other => panic!("{args:?} gave {other:?}"),
@@ -45,7 +52,9 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.store.close();
+        if self.owns_store {
+            self.store.close();
+        }
     }
 }
 
