@@ -6,6 +6,7 @@ use crate::sockets::Sockets;
 use crate::wake::WakeQueue;
 use parking_lot::Mutex;
 use peryton_core::error::{Error, Result};
+use peryton_core::limits;
 use peryton_core::store::Store;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -70,7 +71,8 @@ impl Server {
 
     fn spawn(&mut self, name: &str, run: fn(&Shared)) -> Result<()> {
         let shared = self.shared.clone();
-        let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&shared));
+        let builder = std::thread::Builder::new().name(name.into()).stack_size(limits::THREAD_STACK_BYTES);
+        let thread = builder.spawn(move || run(&shared));
         self.threads.push(thread.map_err(|e| io_error("cannot start a thread", &e))?);
         Ok(())
     }
