@@ -16,7 +16,7 @@ PEER = 1
 OK = Simple(b"OK")
 SCANS = ("scan", "hscan", "sscan", "zscan")
 SCAN_CALLS_MAX = 10_000
-REPLY_TIMEOUT_S = 5.0
+REPLY_TIMEOUT_S = 20.0
 SHOWN_CHARACTERS = 1200
 
 

@@ -9,6 +9,7 @@ use peryton_core::error::{Error, Result};
 use peryton_core::limits;
 use peryton_core::store::Store;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -111,6 +112,9 @@ impl Drop for Server {
     }
 }
 
+/// Clients that may wait to be accepted, as many as in Redis.
+const BACKLOG: libc::c_int = 511;
+
 fn bind_tcp(host: &str, port: u16, has_password: bool) -> Result<mio::net::TcpListener> {
     let place = format!("cannot listen on {host}:{port}");
     let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(|e| io_error(&place, &e))?.collect();
@@ -121,6 +125,11 @@ fn bind_tcp(host: &str, port: u16, has_password: bool) -> Result<mio::net::TcpLi
     }
     let listener = std::net::TcpListener::bind(&addresses[..]).map_err(|e| io_error(&place, &e))?;
     listener.set_nonblocking(true).map_err(|e| io_error(&place, &e))?;
+    // The standard library lets 128 clients queue up; a larger burst would wait a second for the kernel to try again.
+    // SAFETY: the descriptor is that of a listening socket that `listener` keeps open; no memory is involved.
+    if unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) } != 0 {
+        return Err(io_error(&place, &std::io::Error::last_os_error()));
+    }
     Ok(mio::net::TcpListener::from_std(listener))
 }
 
