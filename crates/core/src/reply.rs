@@ -44,6 +44,8 @@ pub enum Reply {
     Pairs(Vec<(Reply, Reply)>),
     /// A message the client did not ask for; RESP2: array.
     Push(Vec<Reply>),
+    /// A reply in a version of the protocol (2 or 3) that the session no longer speaks: HELLO came after it in EXEC.
+    As(u8, Box<Reply>),
     /// Several replies to one request (SUBSCRIBE with many channels), one after another.
     Many(Vec<Reply>),
 }

@@ -5,6 +5,7 @@ use crate::env::{Env, Xoshiro};
 use crate::error::{Code, Error};
 use crate::keyspace::{EventClass, Keyspace, Wants};
 use crate::limits;
+use crate::meter::Meter;
 use crate::procedure::Scripts;
 use crate::pubsub::PubSub;
 use crate::session::{Session, SessionId};
@@ -80,6 +81,8 @@ pub struct State {
     pub command_stats: Vec<CommandStats>,
     /// Scripts and the interpreter that runs them.
     pub scripts: Scripts,
+    /// How many requests are executed a second.
+    pub request_rate: Meter,
     /// Slow requests.
     pub slowlog: SlowLog,
     /// All sessions but the one being served.
@@ -125,6 +128,7 @@ impl State {
             stats: Stats::default(),
             command_stats: vec![CommandStats::default(); commands],
             scripts: Scripts::default(),
+            request_rate: Meter::default(),
             slowlog: SlowLog::default(),
             sessions: BTreeMap::new(),
             deadlines: BTreeSet::new(),

@@ -1,5 +1,8 @@
 //! The facade: open a store, take its baton, serve requests of sessions, close it.
 
+#[cfg(test)]
+mod tests;
+
 use crate::command::{connection, dispatch, table, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};
@@ -63,6 +66,11 @@ impl ScriptsWatch {
     /// True when the running script has run a command that writes.
     pub fn has_written(&self) -> bool {
         self.watch.has_written()
+    }
+
+    /// What others get to hear while a script overruns.
+    pub fn busy() -> Error {
+        crate::procedure::budget::busy()
     }
 
     /// Ends the running script soon, unless it has written: what SCRIPT KILL answers.
@@ -227,6 +235,7 @@ impl Baton<'_> {
     fn keep_house(&mut self) -> Duration {
         self.state.tick();
         let state = &mut *self.state;
+        state.request_rate.sample(state.monotonic_ns, state.stats.commands);
         let next = waiting::expire(state);
         let mut effect = state.new_effect();
         let (now_ms, mut slice) = (state.clock.now_ms, 0);

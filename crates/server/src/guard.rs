@@ -6,8 +6,8 @@
 
 use crate::connection::Connection;
 use crate::event_loop::Shared;
-use peryton_core::procedure::budget::busy;
 use peryton_core::reply::Reply;
+use peryton_core::store::ScriptsWatch;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -41,10 +41,10 @@ fn serve(shared: &Shared) {
 fn answer(shared: &Shared, connection: &mut Connection) {
     let may_kill = connection.is_authenticated() || shared.is_open.load(Ordering::Relaxed);
     connection.run_busy(|args| match args {
-        _ if !may_kill => Reply::Error(busy()),
+        _ if !may_kill => Reply::Error(ScriptsWatch::busy()),
         [command, what] if is(command, "SCRIPT") && is(what, "KILL") => kill(shared),
         [command, what] if is(command, "FUNCTION") && is(what, "KILL") => kill(shared),
-        _ => Reply::Error(busy()),
+        _ => Reply::Error(ScriptsWatch::busy()),
     });
     connection.send();
 }

@@ -134,10 +134,10 @@ fn no_touch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     Ok(Reply::Ok)
 }
 
-fn caching(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+fn caching(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     let text =
         "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled";
-    Err(if is(args[2], "YES") || is(args[2], "NO") { Error::err(text) } else { Error::syntax() })
+    Err(Error::err(text))
 }
 
 fn getredir(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
@@ -153,6 +153,9 @@ fn trackinginfo(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
 }
 
 fn unblock(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    if args.len() > 4 {
+        return Err(super::dispatch::wrong_subcommand("client", args[1]));
+    }
     let with_error = match args.get(3) {
         None => false,
         Some(arg) if is(arg, "TIMEOUT") => false,

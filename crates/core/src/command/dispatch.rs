@@ -139,7 +139,23 @@ pub fn call_from_script(ctx: &mut Context<'_>, mode: &mut ScriptMode, args: &[&[
         return refuse_script(ctx.state, Some(command), error);
     }
     let Context { state, session, effect, .. } = ctx;
-    call(&mut Context { state, session, effect, origin: Origin::Script, ready: None }, command, args)
+    let origin = if mode.read_only { Origin::ReadOnlyScript } else { Origin::Script };
+    let reply = call(&mut Context { state, session, effect, origin, ready: None }, command, args);
+    if command.spec.flags.contains(Flags::SQL) {
+        mode.wrote |= ctx.state.scripts.watch().has_written();
+    }
+    reply
+}
+
+/// A script is about to write: an error when it may not, or has been killed.
+pub fn note_script_write(state: &State, read_only: bool) -> Result<(), Error> {
+    if read_only {
+        return Err(Error::err("Write commands are not allowed from read-only scripts."));
+    }
+    match state.scripts.watch().note_write() {
+        true => Ok(()),
+        false => Err(Error::err("Script killed by user with SCRIPT KILL...")),
+    }
 }
 
 /// Every refusal that meets a script, in the order in which Redis makes them.
@@ -152,17 +168,16 @@ fn script_gate(state: &State, mode: &mut ScriptMode, command: &Command, args: &[
     if spec.flags.contains(Flags::NOSCRIPT) {
         return Err(Error::err("This Redis command is not allowed from script"));
     }
-    if mode.read_only && spec.flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE)) {
-        return Err(Error::err("Write commands are not allowed from read-only scripts."));
+    // What a SQL statement does is known when it does it, and then `note_script_write` is asked.
+    let is_sql = spec.flags.contains(Flags::SQL);
+    if mode.read_only && !is_sql && spec.flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE)) {
+        return note_script_write(state, true);
     }
     if !mode.ignores_memory_limit && !mode.wrote && spec.flags.contains(Flags::DENYOOM) {
         return Err(out_of_memory());
     }
-    if spec.flags.contains(Flags::WRITE) && !std::mem::replace(&mut mode.wrote, true) {
-        return match state.scripts.watch().note_write() {
-            true => Ok(()),
-            false => Err(Error::err("Script killed by user with SCRIPT KILL...")),
-        };
+    if spec.flags.contains(Flags::WRITE) && !is_sql && !std::mem::replace(&mut mode.wrote, true) {
+        return note_script_write(state, false);
     }
     Ok(())
 }
@@ -303,8 +318,20 @@ fn unknown_command(args: &[&[u8]]) -> Error {
 
 /// "unknown subcommand 'x'. Try Y HELP." (Redis 7's text).
 pub fn unknown_subcommand(container: &str, name: &[u8]) -> Error {
+    // In Redis this one looks at its arguments by itself.
+    if container == "debug" {
+        return wrong_subcommand(container, name);
+    }
     let container = container.to_ascii_uppercase();
     let text = [b"unknown subcommand '", c_text(name, 128), b"'. Try ", container.as_bytes(), b" HELP."].concat();
+    Error::quoting(Code::Err, text)
+}
+
+/// "unknown subcommand or wrong number of arguments for 'x'. Try Y HELP." (Redis 7's text).
+pub fn wrong_subcommand(container: &str, name: &[u8]) -> Error {
+    let container = container.to_ascii_uppercase();
+    let start = b"unknown subcommand or wrong number of arguments for '";
+    let text = [start, c_text(name, 128), b"'. Try ", container.as_bytes(), b" HELP."].concat();
     Error::quoting(Code::Err, text)
 }
 

@@ -10,6 +10,7 @@ use crate::keyspace::EventClass;
 use crate::reply::Reply;
 use crate::value::Hash;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,

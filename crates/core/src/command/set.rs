@@ -10,6 +10,7 @@ use crate::reply::Reply;
 use crate::value::set_algebra;
 use crate::value::{Set, Thresholds, Value};
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,

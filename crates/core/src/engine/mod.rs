@@ -12,7 +12,7 @@
 //! Reads go to a [`Source`]: the live engine or a [`View`]; so the same code serves the data path and reader threads.
 //!
 //! Point reads and IN lists: [`Source::get_many`], or a [`Cursor`] over [`Access::Keys`]. Ranges and scans: a cursor over
-//! [`Access::Range`] or [`Access::All`]:
+//! [`Access::Range`], [`Access::All`] or [`Access::From`]:
 //! ```text
 //! if source.seek(&mut cursor, table, &access)? {          // on the first row
 //!     loop {

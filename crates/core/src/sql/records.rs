@@ -139,17 +139,14 @@ pub fn scan(
         let source = host.source();
         let mut cursor = Cursor::new();
         let mut left = count;
-        let mut more = source.seek(&mut cursor, info.def.id, &Access::All)?;
+        // Cursors are row ids plus one, as 0 begins and ends.
+        let mut more = source.seek(&mut cursor, info.def.id, &Access::From(RowId(from.saturating_sub(1))))?;
         while more {
-            let id = cursor.row_id();
-            // Cursors are row ids plus one, as 0 begins and ends.
-            if id.0 + 1 >= from {
-                if left == 0 {
-                    return Ok(id.0 + 1);
-                }
-                show(source.row(&cursor));
-                left -= 1;
+            if left == 0 {
+                return Ok(cursor.row_id().0 + 1);
             }
+            show(source.row(&cursor));
+            left -= 1;
             more = source.next(&mut cursor)?;
         }
         Ok(0)

@@ -81,6 +81,8 @@ pub struct Lua {
     listed: (usize, usize),
     /// Collect garbage when so much is in use, bytes.
     collect_at: usize,
+    /// The number of its interrupt at the watch.
+    interrupt: u64,
 }
 
 // SAFETY: the interpreter is used by one thread at a time, because it needs `&mut`, and it keeps nothing of the thread
@@ -94,7 +96,7 @@ impl Lua {
         // SAFETY: the allocator keeps C's contract, and its data lives until `drop`.
         let l = unsafe { ffi::lua_newstate(allocate, shared.as_ptr().cast()) };
         let l = NonNull::new(l).expect("memory is not refused to Rust");
-        let mut lua = Lua { l, shared, compiled: Vec::new(), listed: (0, 0), collect_at: 0 };
+        let mut lua = Lua { l, shared, compiled: Vec::new(), listed: (0, 0), collect_at: 0, interrupt: 0 };
         lua.shared().heap.set_limit(usize::MAX);
         if sandbox::open(lua.stack()).is_err() {
             let message = String::from_utf8_lossy(lua.stack().bytes(-1).unwrap_or_default()).into_owned();
@@ -102,7 +104,7 @@ impl Lua {
         }
         lua.lay_base();
         lua.collect();
-        watch.set_interrupt(Some(Box::new(Hook(l))));
+        lua.interrupt = watch.set_interrupt(Box::new(Hook(l)));
         lua
     }
 
@@ -172,7 +174,8 @@ impl Lua {
         stack.set_environment(-2);
     }
 
-    /// Runs the function on top; its result, or the error, is on top then. False for an error.
+    /// Runs the function on top; its result, or the error, is on top then. False for an error. The watch shows the run
+    /// until its reply is read: [`Watch::end`].
     fn execute(&self, host: &mut dyn Host, now_ns: u64) -> bool {
         let shared = self.shared();
         shared.error_place.set(None);
@@ -185,7 +188,6 @@ impl Lua {
             shared.heap.set_strict(false);
             status
         });
-        shared.watch.end();
         status == ffi::LUA_OK
     }
 
@@ -292,13 +294,15 @@ impl Language for Lua {
             Self::out_of_memory(call.sha)
         } else {
             stack.get_element(SCRIPTS, place_of(id));
-            if self.execute(host, call.now_ns) {
+            let outcome = if self.execute(host, call.now_ns) {
                 let mut reader = Reader::new(stack, FIRST_FIELD, shared.protocol.get());
-                let reply = reader.pop();
+                let reply = reader.read();
                 Outcome { reply, counted: reader.counted }
             } else {
                 self.failure(call.sha)
-            }
+            };
+            shared.watch.end();
+            outcome
         };
         stack.set_top(BASE);
         let bytes: usize = call.keys.iter().chain(call.args).map(|item| item.len()).sum();
@@ -321,7 +325,7 @@ impl Language for Lua {
 
 impl Drop for Lua {
     fn drop(&mut self) {
-        self.shared().watch.set_interrupt(None);
+        self.shared().watch.remove_interrupt(self.interrupt);
         // SAFETY: the interpreter goes first, then what its allocator uses, which came from a Box.
         unsafe {
             ffi::lua_close(self.l.as_ptr());
@@ -344,7 +348,7 @@ unsafe impl Send for Hook {}
 
 impl Interrupt for Hook {
     fn arm(&self) {
-        // SAFETY: the interpreter lives: it takes its hook back, under the watch's lock, before it goes. LuaJIT allows
+        // SAFETY: the interpreter lives: its hook leaves the watch, under the watch's lock, before it goes. LuaJIT allows
         // this call while a script runs (it is meant for signal handlers): it stores words that the interpreter reads
         // again at each instruction, and nothing else sets hooks.
         unsafe { ffi::lua_sethook(self.0.as_ptr(), Some(on_hook), ffi::LUA_MASKCOUNT, 1) };

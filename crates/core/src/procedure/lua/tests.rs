@@ -1,6 +1,7 @@
 //! The interpreter as a whole, with a host that knows a handful of commands.
 
 use super::Lua;
+use super::state::KILLED;
 use crate::error::{Code, Error};
 use crate::procedure::{Call, Host, Language, LogLevel, Registry, Watch};
 use crate::reply::Reply;
@@ -686,4 +687,58 @@ fn forgotten_scripts_are_compiled_again() {
         assert_eq!(Reply::Int(n), bench.run(&text));
     }
     assert!(bench.lua.memory() < 8 << 20, "{}", bench.lua.memory());
+}
+
+#[test]
+fn a_reply_without_end_is_refused() {
+    let mut bench = Bench::new();
+    let error = bench.error("local t = {1} for i = 1, 40 do t = {t, t} end return t");
+    assert_eq!("ERR the script's reply has more than 8388608 elements", error);
+    let error = bench.error("local s, t = string.rep('x', 2^20), {} for i = 1, 1000 do t[i] = s end return t");
+    assert_eq!("ERR the script's reply has strings of more than 536870912 bytes", error);
+    let error = bench.error("local s, t = string.rep('x', 2^20), {} for i = 1, 1000 do t[i] = {ok = s} end return t");
+    assert_eq!("ERR the script's reply has strings of more than 536870912 bytes", error);
+    let looped = "local t = {} for i = 1, 8 do t[i] = t end return t";
+    assert!(bench.error(looped).starts_with("ERR the script's reply has more than"));
+    assert_eq!(Reply::Int(1), bench.run("return 1"));
+    assert_eq!(None, bench.watch.running_since_ns());
+}
+
+#[test]
+fn a_reply_that_takes_long_can_be_killed() {
+    let mut bench = Bench::new();
+    let watch = bench.watch.clone();
+    let killer = std::thread::spawn(move || while watch.kill().is_err() {});
+    let error = bench.error("local t = {1} for i = 1, 22 do t = {t, t} end return t");
+    killer.join().unwrap();
+    assert_eq!(KILLED, error);
+}
+
+#[test]
+fn a_flushed_interpreter_leaves_the_new_one_its_interrupt() {
+    let mut bench = Bench::new();
+    let old = std::mem::replace(&mut bench.lua, Lua::new(bench.watch.clone()));
+    drop(old);
+    let watch = bench.watch.clone();
+    let killer = std::thread::spawn(move || while watch.kill().is_err() {});
+    assert_eq!(KILLED, bench.error("while true do end"));
+    killer.join().unwrap();
+}
+
+#[test]
+fn the_deepest_data_fits_a_small_stack() {
+    let deepest = || {
+        let mut bench = Bench::new();
+        let nest = "local s = string.rep('[', 1000) .. string.rep(']', 1000) ";
+        assert_eq!(Reply::Int(2000), bench.run(&format!("{nest} return #cjson.encode(cjson.decode(s))")));
+        assert!(matches!(bench.run("return cjson.decode(string.rep('[', 100000))"), Reply::Error(_)));
+        let nest = "local t = {} for i = 1, 900 do t = {t} end";
+        assert!(matches!(bench.run(&format!("{nest} return cmsgpack.unpack(cmsgpack.pack(t))")), Reply::Array(_)));
+        assert!(matches!(bench.run(&format!("{nest} return t")), Reply::Array(_)));
+        bench.run("local function f(n) return (string.gsub('a', 'a', function() return f(n + 1) end)) end return f(1)");
+        assert_eq!(Reply::Int(1), bench.run("return (string.find(string.rep('a', 190), string.rep('a?', 190)))"));
+        bench.run("local function f(n) return n == 0 and 0 or 1 + f(n - 1) end return f(10^6)");
+        assert_eq!(Reply::Int(1), bench.run("return 1"));
+    };
+    std::thread::Builder::new().stack_size(512 << 10).spawn(deepest).unwrap().join().unwrap();
 }

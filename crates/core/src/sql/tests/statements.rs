@@ -52,6 +52,31 @@ fn defaults_and_numbers_fill_the_gaps() {
 }
 
 #[test]
+fn defaults_stand_alone() {
+    let mut store = TestStore::with(&["CREATE TABLE other (a INT)"]);
+    for (default, what) in [
+        ("(CASE WHEN random() % 2 = 0 THEN (SELECT count(*) FROM keys) ELSE 0 END)", "a default cannot query"),
+        ("(1 IN keys)", "a default cannot query"),
+        ("(1 IN json_each('[1]'))", "a default cannot query"),
+        ("(EXISTS (WITH x AS (VALUES (1)) SELECT * FROM x))", "a default cannot query"),
+        ("abs((SELECT a FROM other))", "a default cannot query"),
+        ("(1 + ?)", "a default cannot have parameters"),
+    ] {
+        let error = store.error(&format!("CREATE TABLE t (id INT PRIMARY KEY, a INT DEFAULT {default})"));
+        assert!(error.contains(what), "{default}: {error}");
+    }
+    // A long expression, in which SQLite asks for the time while a callback has the run, is no trouble.
+    let long = vec!["abs(1)"; 400].join(" + ");
+    store.run(&format!("CREATE TABLE t (id INT PRIMARY KEY, a INT DEFAULT ({long}), b TEXT DEFAULT ('SELECT' || 1))"));
+    for path in [true, false] {
+        store.sql.fast_path = path;
+        store.run(&format!("INSERT INTO t (id) VALUES ({})", i32::from(path)));
+    }
+    let row = |id| vec![Datum::Int(id), Datum::Int(400), Datum::text("SELECT1")];
+    assert_eq!(vec![row(0), row(1)], store.rows("SELECT * FROM t ORDER BY id", &[]));
+}
+
+#[test]
 fn constraints_are_kept_and_named() {
     let mut store = TestStore::with(&[
         "CREATE TABLE t (a INT, b TEXT NOT NULL, c VARCHAR(3), PRIMARY KEY (a, b), UNIQUE (c))",
