@@ -284,7 +284,7 @@ impl Active<'_> {
     #[inline]
     pub fn prefetch<'r, 'i: 'r>(&mut self, requests: impl Iterator<Item = &'r [&'i [u8]]>) {
         let db = self.session().db;
-        dispatch::prefetch(&self.state.keyspace.databases[db], requests);
+        dispatch::prefetch(self.state, db, requests);
     }
 
     /// Serves one request.

@@ -6,11 +6,11 @@ use super::table::{Command, TABLE};
 use super::{deliver, transaction, waiting};
 use crate::ds::hash;
 use crate::error::{Code, Error};
-use crate::keyspace::database::Database;
 use crate::limits;
 use crate::reply::Reply;
 use crate::session::{Door, NoWaker, ReplyMode, Session};
 use crate::slowlog::{self, SlowEntry};
+use crate::sql::Ahead;
 use crate::state::State;
 use crate::txn::Effect;
 use smallvec::SmallVec;
@@ -49,18 +49,24 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
     answer(session, reply)
 }
 
-/// Starts loading from memory what the first key of each request leads to: first all buckets, then all entries.
-pub fn prefetch<'r, 'i: 'r>(database: &Database, requests: impl Iterator<Item = &'r [&'i [u8]]>) {
+/// Starts loading from memory what the first key of each request leads to, or the key of a statement: first all
+/// buckets, then all entries.
+pub fn prefetch<'r, 'i: 'r>(state: &mut State, db: usize, requests: impl Iterator<Item = &'r [&'i [u8]]>) {
+    let database = &state.keyspace.databases[db];
     let mut hashes: SmallVec<[u64; 64]> = SmallVec::new();
+    let mut statements = Ahead::default();
     for request in requests {
         let Some(command) = request.first().and_then(|name| TABLE.find(name)) else { continue };
         if let Some(key) = command.spec.keys.first().and_then(|first| request.get(first)) {
             let hash = hash::bytes(key);
             database.prefetch(hash);
             hashes.push(hash);
+        } else if command.spec.flags.contains(Flags::SQL) {
+            super::sql::look_ahead(&state.sql, request, &mut statements, state.tables.source());
         }
     }
     hashes.iter().for_each(|hash| database.prefetch_entry(*hash));
+    statements.load(state.tables.source());
 }
 
 /// The command that a request names.

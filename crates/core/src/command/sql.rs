@@ -9,7 +9,7 @@ use crate::error::{Code, Error, Result};
 use crate::keyspace::entry::EntryRef;
 use crate::limits;
 use crate::reply::Reply;
-use crate::sql::{self, Host, Shape, Sql, source};
+use crate::sql::{self, Ahead, Host, Shape, Sql, source};
 use crate::table::catalog::Catalog;
 use crate::table::datum::{Datum, DatumRef};
 use crate::txn::{TableChanges, Tables};
@@ -50,6 +50,18 @@ type Params<'a> = SmallVec<[DatumRef<'a>; 8]>;
 fn sql_text(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let params: Params<'_> = args[2..].iter().map(|arg| untyped(arg)).collect();
     sql::execute(&mut Statement { ctx }, args[1], &params)
+}
+
+/// Notes what a statement that is about to run will look up.
+#[inline]
+pub(super) fn look_ahead(sql: &Sql, request: &[&[u8]], ahead: &mut Ahead, source: &dyn Source) {
+    if let [name, text, params @ ..] = request
+        && name.eq_ignore_ascii_case(b"sql")
+        && let Some(plan) = sql.planned(text, params.len())
+    {
+        let params: Params<'_> = params.iter().map(|arg| untyped(arg)).collect();
+        ahead.add(plan, &params, source);
+    }
 }
 
 /// A parameter without a type: an integer if it is written as one, else text, or bytes that are no text.
