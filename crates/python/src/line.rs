@@ -111,6 +111,24 @@ impl Line {
         self.desk.try_lock()?.inbox.pop_front()
     }
 
+    /// Puts a reply behind those that wait to be taken. Waits for the line, not for the baton.
+    pub fn deliver(&self, reply: Reply) {
+        self.desk.lock().inbox.push_back(reply);
+        self.bell.wake();
+    }
+
+    /// The reply to SCRIPT KILL and FUNCTION KILL while a script runs: its runner holds the baton, so they pass it by.
+    pub fn kill_script(&self, args: &[&[u8]]) -> Option<Reply> {
+        let is = |arg: &[u8], word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
+        let [command, what] = args else { return None };
+        if !is(what, "KILL") || !(is(command, "SCRIPT") || is(command, "FUNCTION")) {
+            return None;
+        }
+        let scripts = self.store.scripts_watch();
+        scripts.running_for()?;
+        Some(scripts.kill().map_or_else(Reply::Error, |()| Reply::Ok))
+    }
+
     /// Sleeps until the store has something for this session, or `until` passes.
     pub fn sleep(&self, until: Instant) {
         self.bell.wait(until);
