@@ -8,5 +8,5 @@ pub mod intset;
 pub mod number;
 pub mod packed;
 pub mod prefetch;
-pub mod skiplist;
+pub mod ranktree;
 pub mod thin;
