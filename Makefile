@@ -92,5 +92,5 @@ clean: ## remove everything that was built
 
 .make/build: .make/venv pyproject.toml $(RUST)
 	@echo "== Peryton into .venv (the first build compiles SQLite and LuaJIT: some minutes)"
-	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet
+	PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet
 	@touch $@

@@ -1,1 +1,1 @@
-"""Tests of Peryton; one behaviour, every door."""
+"""Tests of Peryton, one folder for each door or subject."""

@@ -41,8 +41,14 @@ def sql(text: str, params: Parameters | None) -> Call[Rows]:
         return Call(("SQL", text), _rows)
     if isinstance(params, Mapping):
         text, params = _positional(text, params)
-    letters, values = zip(*map(_bind, params), strict=True)
-    return Call(("SQL.BIND", "".join(letters), text, *values), _rows)
+    try:
+        letters = "".join([_LETTERS[type(value)] for value in params])
+        values: Iterable[Argument] = [b"" if value is None else value for value in params]  # type: ignore[misc]
+    except KeyError:
+        bound = list(map(_bind, params))
+        letters = "".join([letter for letter, _ in bound])
+        values = [value for _, value in bound]
+    return Call(("SQL.BIND", letters, text, *values), _rows)
 
 
 # --- the row API --------------------------------------------------------------------------------------------------
@@ -61,6 +67,12 @@ def get_many(table: str, keys: Iterable[Any]) -> Call[list[Record | None]]:
 
 def put(table: str, record: Mapping[str, Value]) -> Call[int]:
     """Inserts a row, or replaces the row with its primary key."""
+    if any(value is None for value in record.values()):
+        # TABLE.PUT spells values as text and has no word for NULL.
+        columns = ", ".join(map(quoted, record))
+        marks = ", ".join("?" * len(record))
+        call = sql(f"REPLACE INTO {quoted(table)} ({columns}) VALUES ({marks})", list(record.values()))
+        return Call(call.args, int)
     return Call(("TABLE.PUT", table, *_fields(record)), int)
 
 
@@ -76,7 +88,7 @@ def scan(table: str, cursor: Argument, count: int) -> Call[tuple[Any, list[Recor
 
 def info(table: str) -> Call[Record]:
     """What the store knows of a table."""
-    return Call(("TABLE.INFO", table), _mapping)
+    return Call(("TABLE.INFO", table), _plain)
 
 
 # --- shapes -------------------------------------------------------------------------------------------------------
@@ -84,6 +96,11 @@ def info(table: str) -> Call[Record]:
 
 def _as_is(reply: Any) -> Any:
     return reply
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes it, whatever it holds."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def text_of(value: Any) -> str:
@@ -112,6 +129,15 @@ def _mapping(reply: Any) -> Record:
     return {text_of(name): value for name, value in pairs}
 
 
+def _plain(reply: Any) -> Any:
+    """A reply of names and numbers with its byte strings as text, however deep they stand."""
+    if isinstance(reply, dict):
+        return {_plain(name): _plain(value) for name, value in reply.items()}
+    if isinstance(reply, list):
+        return [_plain(item) for item in reply]
+    return text_of(reply) if isinstance(reply, bytes) else reply
+
+
 def _page(reply: Any) -> tuple[Any, list[Record]]:
     cursor, rows = reply
     return cursor, [_mapping(row) for row in rows]
@@ -126,6 +152,10 @@ def total(replies: list[Any]) -> int:
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------
+
+
+# The kinds of value that travel as they are; the rest passes through `_bind`.
+_LETTERS: dict[type, str] = {int: "i", float: "r", str: "t", bytes: "b", type(None): "n"}
 
 
 def _bind(value: Value) -> tuple[str, Argument]:

@@ -5,7 +5,7 @@ from typing import Any, TypedDict, final
 
 from peryton._resp import Argument
 
-__all__ = ["Server", "Session", "Store", "__version__", "close_all"]
+__all__ = ["Responder", "Server", "Session", "Store", "__version__", "close_all", "load"]
 
 __version__: str
 
@@ -13,7 +13,9 @@ __version__: str
 class Store:
     """A store in this process."""
 
-    def __new__(cls, path: str | None = None, *, durability: str | None = None, maxmemory: int = 0) -> Store: ...
+    def __new__(
+        cls, path: str | None = None, *, durability: str | None = None, maxmemory: int = 0, debug_commands: bool = False
+    ) -> Store: ...
     def session(self, db: int = 0, *, protocol: int = 3) -> Session:
         """A new session in the keyspace `db`; `protocol` is the RESP version whose rules it follows."""
 
@@ -116,20 +118,22 @@ class _Report(TypedDict):
     batch_mean_ns: float
     batch_percentiles_ns: list[tuple[float, int]]
     slowest: list[tuple[int, int]]
+    hardest: tuple[int, int] | None
 
 def load(
     host: str,
     port: int,
     commands: Sequence[tuple[int, Sequence[bytes | str]]],
-    fields: Sequence[str] = (),
+    fields: Sequence[str] = ...,
     *,
     connections: int = 50,
     pipeline: int = 1,
     requests: int | None = None,
     seconds: float = 1.0,
     warmup: float = 0.0,
-    setup: Sequence[Sequence[bytes | str]] = (),
-    pids: Sequence[int] = (),
+    setup: Sequence[Sequence[bytes | str]] = ...,
+    pids: Sequence[int] = ...,
+    watch_cpu: bool = False,
     seed: int = 1,
     patience: float = 30.0,
 ) -> _Report:

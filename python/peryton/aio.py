@@ -279,7 +279,8 @@ class Table:
 
     async def get_many(self, keys: Iterable[Any]) -> list[Record | None]:
         """The rows with these primary keys, in their order, None where there is no row."""
-        return await self._database._run(_calls.get_many(self.name, keys))
+        listed = list(keys)
+        return await self._database._run(_calls.get_many(self.name, listed)) if listed else []
 
     async def put(self, record: Mapping[str, Value]) -> int:
         """Inserts a row, or replaces the row with its primary key."""
@@ -293,7 +294,7 @@ class Table:
 
     async def delete(self, *keys: Any) -> int:
         """Deletes the rows with these primary keys; gives how many there were."""
-        return await self._database._run(_calls.delete(self.name, keys))
+        return await self._database._run(_calls.delete(self.name, keys)) if keys else 0
 
     async def scan(self, batch: int = 1000) -> AsyncIterator[Record]:
         """All rows, fetched a batch at a time; rows changed meanwhile may be seen or missed."""

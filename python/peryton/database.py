@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,7 +33,7 @@ class Database:
         self._store = store
         self._address = address
         self._db = db
-        self._pool = Pool(self._link)
+        self._pool = Pool(_link_maker(store, address, db))
         self._servers: list[_core.Server] = []
 
     # --- both natures ---------------------------------------------------------------------------------------------
@@ -117,12 +117,6 @@ class Database:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _link(self) -> Link:
-        if self._store is not None:
-            return self._store.session(self._db)
-        assert self._address is not None
-        return SocketLink(self._address)
-
     def _run(self, call: Call[T]) -> T:
         # As `Pool.lend` does, but without a context manager's cost: this is the path of every call.
         link = self._pool.take()
@@ -133,6 +127,14 @@ class Database:
             raise
         self._pool.give_back(link)
         return call.shape(reply)
+
+
+def _link_maker(store: _core.Store | None, address: Address | None, db: int) -> Callable[[], Link]:
+    # No method of the database: that would be a cycle, and a store that nobody holds would live until it is found.
+    if store is not None:
+        return lambda: store.session(db)
+    assert address is not None
+    return lambda: SocketLink(address)
 
 
 class Table:
@@ -148,7 +150,8 @@ class Table:
 
     def get_many(self, keys: Iterable[Any]) -> list[Record | None]:
         """The rows with these primary keys, in their order, None where there is no row."""
-        return self._database._run(_calls.get_many(self.name, keys))
+        listed = list(keys)
+        return self._database._run(_calls.get_many(self.name, listed)) if listed else []
 
     def put(self, record: Mapping[str, Value]) -> int:
         """Inserts a row, or replaces the row with its primary key."""
@@ -162,7 +165,7 @@ class Table:
 
     def delete(self, *keys: Any) -> int:
         """Deletes the rows with these primary keys; gives how many there were."""
-        return self._database._run(_calls.delete(self.name, keys))
+        return self._database._run(_calls.delete(self.name, keys)) if keys else 0
 
     def scan(self, batch: int = 1000) -> Iterator[Record]:
         """All rows, fetched a batch at a time; rows changed meanwhile may be seen or missed."""
@@ -186,15 +189,19 @@ def open(
     *,
     durability: str | None = None,
     maxmemory: int = 0,
+    debug_commands: bool = False,
     db: int = 0,
 ) -> Database:
     """Opens a store in this process: in a directory, or in memory only when there is no `path`.
 
+    A directory belongs to one store at a time: a second opener is told whose it is. Nothing is written to it yet.
+
     `durability` is `sync`, `interval` (the default) or `none`; `maxmemory` limits the bytes of keys and rows (0: no
-    limit); `db` is the keyspace that commands use, 0 to 15.
+    limit); `db` is the keyspace that commands use, 0 to 15. `debug_commands` allows DEBUG, which is for tests.
     """
     where = None if path is None else os.fspath(path)
-    return Database(store=_core.Store(where, durability=durability, maxmemory=maxmemory), db=db)
+    store = _core.Store(where, durability=durability, maxmemory=maxmemory, debug_commands=debug_commands)
+    return Database(store=store, db=db)
 
 
 def connect(

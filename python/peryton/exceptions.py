@@ -83,7 +83,7 @@ class WrongTypeError(ReplyError):
 class SqlError(ReplyError):
     """SQL text that does not parse, or that names a table or column which does not exist.
 
-    Solution: the message quotes the place; `SELECT * FROM peryton_tables` lists the tables there are.
+    Solution: the message quotes the place; SHOW TABLES and DESCRIBE tell what there is.
     """
 
 

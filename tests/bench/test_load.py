@@ -24,13 +24,14 @@ def test_counts_requests_replies_and_nulls(responder):
 
 def test_figures_are_sane(responder):
     load = Load((("PING",),), connections=2, pipeline=10)
-    sample = send(load, responder.port, seconds=0.2, warmup=0.05, pids=[os.getpid()])
+    sample = send(load, responder.port, seconds=0.2, warmup=0.05, pids=[os.getpid()], watch_cpu=True)
     metrics = sample.metrics()
     assert sample.seconds == pytest.approx(0.2, abs=0.15)
     assert metrics["rate"] > 1000
     assert 0 <= metrics["client_user_us"] <= metrics["client_cpu_us"]
     assert 0 < metrics["client_cpu_us"] <= metrics["server_cpu_us"]  # here the process is client and server
     assert 0 < metrics["p50_ms"] <= metrics["p99_ms"] <= metrics["max_ms"] == sample.slowest_ms[0][0]
+    assert sample.hardest_ms[0] > 0
 
 
 def test_errors_are_counted_and_the_first_is_kept():

@@ -47,10 +47,11 @@ def test_a_failed_server_is_named():
     assert (verdict.met, verdict.remark) == (None, "peryton failed")
 
 
-def test_the_least_round_of_a_stall_is_judged():
-    stall = Target(2, "w", "stall_ms", "longest wait", at_most=10.0, least=True)
-    [verdict] = judge([result([25, 7], metric="stall_ms")], [stall])
-    assert (verdict.met, verdict.figure.value) == (True, 7)
+def test_a_figure_by_itself():
+    step = Target(2, "w", "longest_work_ms", "longest step", at_most=10.0)
+    [verdict] = judge([result([25, 7, 8], metric="longest_work_ms")], [step])
+    assert (verdict.met, verdict.remark) == (True, "the rounds disagree")
+    assert (verdict.figure.value, verdict.figure.low, verdict.figure.high) == (8, 7, 25)
 
 
 def test_targets_are_bounded_on_one_side():

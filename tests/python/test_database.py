@@ -163,7 +163,7 @@ def test_a_server_that_stops_breaks_its_connections(store: peryton.Database) -> 
 
 def test_a_slow_server_is_a_timeout(store: peryton.Database) -> None:
     remote = peryton.connect(store.serve().address, timeout=0.1)
-    with pytest.raises(peryton.WaitTimeoutError, match="did not answer in 0.1 s"):
+    with pytest.raises(peryton.WaitTimeoutError, match=r"did not answer in 0\.1 s"):
         remote.command("BLPOP", "q", 0)
     assert remote.command("PING") == "PONG"
 

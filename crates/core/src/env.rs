@@ -13,6 +13,10 @@ pub trait Env: Send {
     fn monotonic_ns(&mut self) -> u64;
     /// 64 random bits.
     fn random_u64(&mut self) -> u64;
+    /// Notes a line for whoever runs the store; `level` is from 0 (debug) to 3 (warning).
+    fn log(&mut self, level: u8, message: &str) {
+        let _ = (level, message);
+    }
 }
 
 /// The real world.
@@ -44,6 +48,12 @@ impl Env for SystemEnv {
     }
     fn random_u64(&mut self) -> u64 {
         self.random.next()
+    }
+    fn log(&mut self, level: u8, message: &str) {
+        // Notices and warnings, as Redis shows by default.
+        if level >= 2 {
+            eprintln!("peryton: {message}");
+        }
     }
 }
 

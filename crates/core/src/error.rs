@@ -98,12 +98,31 @@ pub struct Error {
     pub code: Code,
     /// The sentence after the code. May carry a code word of its own when a script made the error.
     pub message: Cow<'static, str>,
+    /// The sentence as it goes over the wire, where it quotes bytes of a request that are not UTF-8.
+    bytes: Option<Box<[u8]>>,
 }
 
 impl Error {
     /// An error with a code and a sentence.
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
-        Error { code, message: message.into() }
+        Error { code, message: message.into(), bytes: None }
+    }
+
+    /// An error whose sentence quotes bytes of a request as they came.
+    pub fn quoting(code: Code, bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(message) => Error::new(code, message),
+            Err(not_text) => {
+                let bytes = not_text.into_bytes();
+                let message = String::from_utf8_lossy(&bytes).into_owned();
+                Error { code, message: message.into(), bytes: Some(bytes.into()) }
+            }
+        }
+    }
+
+    /// The sentence as it goes over the wire.
+    pub fn message_bytes(&self) -> &[u8] {
+        self.bytes.as_deref().unwrap_or(self.message.as_bytes())
     }
 
     /// A plain `ERR` error.

@@ -6,21 +6,31 @@
 pub mod error;
 pub mod limits;
 
+pub mod directory;
 pub mod ds;
 pub mod env;
 pub mod memory;
+pub mod meter;
 pub mod reply;
 
 pub mod value;
 
 pub mod table;
 
+pub mod index;
+
+pub mod engine;
+
 pub mod keyspace;
 
 pub mod txn;
 
+pub mod sql;
+
 pub mod pubsub;
 pub mod session;
+
+pub mod procedure;
 
 pub mod config;
 pub mod slowlog;

@@ -34,7 +34,39 @@ pub const ROW_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const SQL_BYTES_MAX: usize = 1024 * 1024;
 /// Most parameters of one SQL statement (SQLite's default).
 pub const SQL_PARAMETERS_MAX: usize = 32766;
+/// Deepest expression of a statement. Compiling one takes 0.6 kB of the thread's stack a level: half of SQLite's default
+/// fits the smallest stack we promise to run on, 512 kB, where SQLite's whole default does not.
+pub const SQL_EXPRESSION_DEPTH_MAX: usize = 500;
+/// Deepest stack of SQLite's parser (its default): it grows on the heap, and keeps subqueries and calls from nesting
+/// deeper than what compiles them can bear.
+pub const SQL_PARSER_DEPTH_MAX: usize = 2500;
+/// Most SELECTs joined by UNION and the like (SQLite's default).
+pub const SQL_COMPOUND_MAX: usize = 500;
+/// Longest pattern of LIKE and GLOB, bytes: matching recurses once for each wildcard.
+pub const SQL_PATTERN_BYTES_MAX: usize = 1000;
+/// Longest value that SQL makes or reads, bytes: none longer fits into a row.
+pub const SQL_VALUE_BYTES_MAX: usize = ROW_BYTES_MAX;
+/// Longest statement that is kept in the cache, bytes.
+pub const SQL_CACHED_BYTES_MAX: usize = 16 * 1024;
+/// Largest result of one statement, bytes.
+pub const SQL_RESULT_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Keys that the SQL table `keys` reads at once.
+pub const SQL_KEYS_BATCH: usize = 256;
 /// Cached statements per store.
 pub const STATEMENTS_CACHED: usize = 512;
 /// Deepest nesting of SQL statements, scripts and triggers in each other.
 pub const NESTING_MAX: usize = 16;
+/// Scripts remembered that came with EVAL only; those loaded with SCRIPT LOAD are not limited.
+pub const SCRIPTS_EVALLED_MAX: usize = 4096;
+/// Most memory the scripts' interpreter may hold, bytes.
+pub const SCRIPT_MEMORY_BYTES_MAX: usize = 256 << 20;
+/// Deepest nesting that scripts may encode or decode (cjson's default is 1000).
+pub const SCRIPT_DATA_DEPTH_MAX: usize = 1000;
+/// Deepest nesting of a script's functions called back from our own, such as `string.gsub`'s.
+pub const SCRIPT_CALLBACKS_MAX: usize = 100;
+/// Most values that one call of `struct.unpack` gives (Lua's limit for a function's stack is 8000).
+pub const SCRIPT_RESULTS_MAX: i32 = 7900;
+/// Most bytes queued between MULTI and EXEC.
+pub const MULTI_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most elements picked with repetition by SRANDMEMBER and its kin: the one count that no data bounds.
+pub const SAMPLE_MAX: u64 = 1 << 22;

@@ -5,10 +5,13 @@ use crate::env::{Env, Xoshiro};
 use crate::error::{Code, Error};
 use crate::keyspace::{EventClass, Keyspace, Wants};
 use crate::limits;
+use crate::meter::Meter;
+use crate::procedure::Scripts;
 use crate::pubsub::PubSub;
 use crate::session::{Session, SessionId};
 use crate::slowlog::SlowLog;
-use crate::txn::Effect;
+use crate::sql::Sql;
+use crate::txn::{Effect, Tables};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The time of the request being served; read once per request, so that a command sees one instant.
@@ -18,6 +21,8 @@ pub struct Clock {
     pub now_ms: i64,
     /// Microseconds since 1970.
     pub now_us: i64,
+    /// The steady clock, nanoseconds.
+    pub steady_ns: u64,
 }
 
 /// Counters for INFO.
@@ -56,10 +61,16 @@ pub struct State {
     pub env: Box<dyn Env>,
     /// The present instant.
     pub clock: Clock,
+    /// The steady clock when it was last read, nanoseconds.
+    pub monotonic_ns: u64,
     /// Randomness for sampling.
     pub random: Xoshiro,
     /// Keys and values.
     pub keyspace: Keyspace,
+    /// SQL tables.
+    pub tables: Tables,
+    /// Statements over them.
+    pub sql: Sql,
     /// Subscriptions.
     pub pubsub: PubSub,
     /// Settings.
@@ -68,6 +79,10 @@ pub struct State {
     pub stats: Stats,
     /// Counters by command, in the order of the command table.
     pub command_stats: Vec<CommandStats>,
+    /// Scripts and the interpreter that runs them.
+    pub scripts: Scripts,
+    /// How many requests are executed a second.
+    pub request_rate: Meter,
     /// Slow requests.
     pub slowlog: SlowLog,
     /// All sessions but the one being served.
@@ -82,6 +97,10 @@ pub struct State {
     pub wants: Wants,
     /// Expired keys are removed though nobody touches them (DEBUG SET-ACTIVE-EXPIRE).
     pub active_expire: bool,
+    /// SHUTDOWN was called: the doors close, and who opened them ends the process.
+    pub shutdown_wanted: bool,
+    /// Whether DEBUG may be used.
+    pub debug_allowed: bool,
     /// Effects kept for tests, when `wants` asks for them and nobody logs.
     pub recorded: Option<Vec<Effect>>,
     next_session: SessionId,
@@ -94,17 +113,22 @@ impl State {
     pub fn new(mut env: Box<dyn Env>, commands: usize) -> Self {
         let now_us = env.now_us();
         let wall_at_ns = env.monotonic_ns();
-        let clock = Clock { now_ms: now_us / 1000, now_us };
+        let clock = Clock { now_ms: now_us / 1000, now_us, steady_ns: wall_at_ns };
         let run_id = (0..3).map(|_| format!("{:016x}", env.random_u64())).collect::<String>()[..40].to_string();
         State {
             clock,
+            monotonic_ns: wall_at_ns,
             random: Xoshiro::from_seed(env.random_u64()),
             env,
             keyspace: Keyspace::new(limits::DATABASES),
+            tables: Tables::new(Box::new(crate::engine::Memory::new())),
+            sql: Sql::default(),
             pubsub: PubSub::default(),
             config: Config::default(),
             stats: Stats::default(),
             command_stats: vec![CommandStats::default(); commands],
+            scripts: Scripts::default(),
+            request_rate: Meter::default(),
             slowlog: SlowLog::default(),
             sessions: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -112,6 +136,8 @@ impl State {
             run_id,
             wants: Wants::empty(),
             active_expire: true,
+            shutdown_wanted: false,
+            debug_allowed: false,
             recorded: None,
             next_session: 1,
             wall_us: now_us,
@@ -123,14 +149,23 @@ impl State {
     pub fn tick(&mut self) {
         self.wall_us = self.env.now_us();
         self.wall_at_ns = self.env.monotonic_ns();
+        self.monotonic_ns = self.wall_at_ns;
         self.clock = self.clock_at(self.wall_at_ns);
+    }
+
+    /// Reads the steady clock, and moves the present to it; gives its nanoseconds.
+    #[inline]
+    pub fn advance(&mut self) -> u64 {
+        self.monotonic_ns = self.env.monotonic_ns();
+        self.clock = self.clock_at(self.monotonic_ns);
+        self.monotonic_ns
     }
 
     /// The instant at which the steady clock shows `monotonic_ns`.
     #[inline]
-    pub fn clock_at(&self, monotonic_ns: u64) -> Clock {
+    fn clock_at(&self, monotonic_ns: u64) -> Clock {
         let now_us = self.wall_us + (monotonic_ns.saturating_sub(self.wall_at_ns) / 1000) as i64;
-        Clock { now_ms: now_us / 1000, now_us }
+        Clock { now_ms: now_us / 1000, now_us, steady_ns: monotonic_ns }
     }
 
     /// True when the memory limit is reached.

@@ -1,22 +1,31 @@
 //! The facade: open a store, take its baton, serve requests of sessions, close it.
 
 use crate::command::{connection, dispatch, table, waiting};
+use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
+use crate::procedure::Watch;
 use crate::reply::Reply;
 use crate::session::{Door, Session, SessionId, Waker};
 use crate::state::State;
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How to open a store.
 #[derive(Default)]
 pub struct Options {
     /// The world to live in; None is the real one.
     pub env: Option<Box<dyn Env>>,
+    /// The data directory, which must be no other store's; None: in memory only.
+    pub dir: Option<PathBuf>,
+    /// Whether DEBUG may be used; it can undo and hold up everything, so it is for tests.
+    pub debug_commands: bool,
 }
 
 /// A store: keyspace and tables in one process. Handles are cheap to copy and may be used from any thread.
@@ -28,8 +37,43 @@ pub struct Store {
 struct Shared {
     /// The baton. `parking_lot`'s mutex hands itself over at least every half millisecond when somebody waits.
     state: Mutex<State>,
+    scripts_watch: ScriptsWatch,
     housekeeper: Housekeeper,
     closed: AtomicBool,
+    /// Ours until the store is closed.
+    directory: Mutex<Option<Directory>>,
+}
+
+/// Tells of the running script and kills it, from any thread and without the baton.
+pub struct ScriptsWatch {
+    watch: Arc<Watch>,
+    /// An instant, and what the store's steady clock showed then.
+    opened: (Instant, u64),
+}
+
+impl ScriptsWatch {
+    /// How long the running script has been running; None when none runs.
+    pub fn running_for(&self) -> Option<Duration> {
+        let since_ns = self.watch.running_since_ns()?;
+        let (opened, opened_ns) = self.opened;
+        let now_ns = opened_ns + opened.elapsed().as_nanos() as u64;
+        Some(Duration::from_nanos(now_ns.saturating_sub(since_ns)))
+    }
+
+    /// True when the running script has run a command that writes.
+    pub fn has_written(&self) -> bool {
+        self.watch.has_written()
+    }
+
+    /// What others get to hear while a script overruns.
+    pub fn busy() -> Error {
+        crate::procedure::budget::busy()
+    }
+
+    /// Ends the running script soon, unless it has written: what SCRIPT KILL answers.
+    pub fn kill(&self) -> Result<()> {
+        self.watch.kill()
+    }
 }
 
 /// The thread that expires keys and ends waits, and how to wake it.
@@ -46,10 +90,18 @@ const HOUSEKEEPING_MS: u64 = 100;
 impl Store {
     /// Opens a store.
     pub fn open(options: Options) -> Result<Store> {
-        let env = options.env.unwrap_or_else(|| Box::new(SystemEnv::new()));
-        let state = State::new(env, table::TABLE.size());
-        let shared =
-            Shared { state: Mutex::new(state), housekeeper: Housekeeper::default(), closed: AtomicBool::new(false) };
+        let mut env = options.env.unwrap_or_else(|| Box::new(SystemEnv::new()));
+        let opened = (Instant::now(), env.monotonic_ns());
+        let directory = options.dir.as_deref().map(Directory::claim).transpose()?;
+        let mut state = State::new(env, table::TABLE.size());
+        state.debug_allowed = options.debug_commands;
+        let shared = Shared {
+            scripts_watch: ScriptsWatch { watch: state.scripts.watch().clone(), opened },
+            state: Mutex::new(state),
+            housekeeper: Housekeeper::default(),
+            closed: AtomicBool::new(false),
+            directory: Mutex::new(directory),
+        };
         let store = Store { shared: Arc::new(shared) };
         store.start_housekeeper();
         Ok(store)
@@ -66,6 +118,11 @@ impl Store {
     pub fn try_enter(&self) -> Option<Baton<'_>> {
         let state = self.shared.state.try_lock()?;
         Some(Baton { state, housekeeper: &self.shared.housekeeper })
+    }
+
+    /// The running script as seen without the baton, which it holds until it ends.
+    pub fn scripts_watch(&self) -> &ScriptsWatch {
+        &self.shared.scripts_watch
     }
 
     /// True after [`Store::close`].
@@ -87,6 +144,7 @@ impl Store {
             // A panic in the housekeeper was reported when it happened.
             let _ = thread.join();
         }
+        self.shared.directory.lock().take();
     }
 
     fn start_housekeeper(&self) {
@@ -100,7 +158,8 @@ impl Store {
                 if store.is_closed() {
                     return;
                 }
-                pause = store.enter().keep_house();
+                // A panic here was reported by the hook; the house is kept again in a moment.
+                pause = catch_unwind(AssertUnwindSafe(|| store.enter().keep_house())).unwrap_or(pause);
                 let shared = store.shared;
                 shared.housekeeper.sleep(pause);
             }
@@ -137,7 +196,9 @@ impl Baton<'_> {
     pub fn open_session(&mut self, door: Door, waker: Arc<dyn Waker>) -> SessionId {
         self.state.tick();
         let id = self.state.new_session_id();
-        let session = Session::new(id, door, self.state.clock.now_ms, waker);
+        let mut session = Session::new(id, door, self.state.clock.now_ms, waker);
+        // Whoever comes while no password is set stays in when one is set later (Redis 7).
+        session.authenticated = self.state.config.requirepass.is_empty();
         self.state.sessions.insert(id, Box::new(session));
         self.state.stats.connections += 1;
         id
@@ -171,6 +232,7 @@ impl Baton<'_> {
     fn keep_house(&mut self) -> Duration {
         self.state.tick();
         let state = &mut *self.state;
+        state.request_rate.sample(state.monotonic_ns, state.stats.commands);
         let next = waiting::expire(state);
         let mut effect = state.new_effect();
         let (now_ms, mut slice) = (state.clock.now_ms, 0);
@@ -197,6 +259,16 @@ impl Baton<'_> {
     }
 }
 
+/// Reports a panic, and makes the error that the client gets.
+#[cold]
+fn bug(args: &[&[u8]], panic: &(dyn Any + Send)) -> Reply {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("no message");
+    let command = args.first().map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default();
+    eprintln!("peryton: BUG in {command}: {text}; please report it");
+    Reply::Error(Error::new(Code::Bug, format!("{command} failed inside Peryton: {text}; it may be half done")))
+}
+
 /// A session being served; it goes back to the others when this is dropped.
 pub struct Active<'a> {
     session: Option<Box<Session>>,
@@ -205,11 +277,21 @@ pub struct Active<'a> {
 }
 
 impl Active<'_> {
+    /// Starts loading the keys of requests that will be executed next.
+    #[inline]
+    pub fn prefetch<'r, 'i: 'r>(&mut self, requests: impl Iterator<Item = &'r [&'i [u8]]>) {
+        let db = self.session().db;
+        dispatch::prefetch(&self.state.keyspace.databases[db], requests);
+    }
+
     /// Serves one request.
     #[inline]
     pub fn execute(&mut self, args: &[&[u8]]) -> Reply {
         let Some(session) = &mut self.session else { return Reply::None };
-        dispatch::request(self.state, session, args)
+        let state = &mut *self.state;
+        // Invariant 12: a bug in a command is that command's error, not the end of the server.
+        catch_unwind(AssertUnwindSafe(|| dispatch::request(state, session, args)))
+            .unwrap_or_else(|panic| bug(args, &*panic))
     }
 
     /// The session itself.

@@ -9,7 +9,12 @@ mod server;
 mod session;
 mod store;
 
+use mimalloc::MiMalloc;
+use peryton_core::memory::Counting;
 use pyo3::prelude::*;
+
+#[global_allocator]
+static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 
 /// The compiled core of Peryton; `peryton` is its public face.
 #[pymodule]

@@ -28,7 +28,7 @@ impl Argument {
 #[pyfunction]
 #[pyo3(signature = (
     host, port, commands, fields=Vec::new(), *, connections=50, pipeline=1, requests=None, seconds=1.0, warmup=0.0,
-    setup=Vec::new(), pids=Vec::new(), seed=1, patience=30.0
+    setup=Vec::new(), pids=Vec::new(), watch_cpu=false, seed=1, patience=30.0
 ))]
 #[allow(clippy::too_many_arguments)] // they are keywords
 fn load(
@@ -44,6 +44,7 @@ fn load(
     warmup: f64,
     setup: Vec<Vec<Argument>>,
     pids: Vec<u32>,
+    watch_cpu: bool,
     seed: u64,
     patience: f64,
 ) -> PyResult<Py<PyDict>> {
@@ -54,7 +55,8 @@ fn load(
     };
     let setup = setup.iter().map(|request| request.iter().map(|arg| arg.bytes().to_vec()).collect()).collect();
     let patience = duration(patience)?;
-    let options = Options { address: resolve(host, port)?, connections, pipeline, until, setup, pids, seed, patience };
+    let address = resolve(host, port)?;
+    let options = Options { address, connections, pipeline, until, setup, pids, watch_cpu, seed, patience };
     let mut interrupt = None;
     let mut go_on = || {
         interrupt = Python::attach(|py| py.check_signals()).err();
@@ -103,6 +105,7 @@ fn to_dict<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>
     dict.set_item("batch_mean_ns", report.batches.mean_ns())?;
     dict.set_item("batch_percentiles_ns", percentiles.to_vec())?;
     dict.set_item("slowest", slowest)?;
+    dict.set_item("hardest", report.hardest.map(|hardest| (hardest.ns, hardest.after_replies)))?;
     Ok(dict)
 }
 

@@ -7,6 +7,7 @@ use crate::convert::{Arguments, Dialect, PERYTON, Shape};
 use crate::error;
 use crate::fork::Birth;
 use crate::line::{self, Line, Outcome, Turn};
+use crate::store;
 use peryton_core::reply::Reply;
 use pyo3::exceptions::{PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
@@ -112,7 +113,7 @@ impl Session {
         match outcome {
             Outcome::Reply(reply) => Ok(reply),
             Outcome::Silence => Ok(Reply::None),
-            Outcome::Later | Outcome::Closed => Err(error::closed(py, "session")),
+            Outcome::Later | Outcome::Closed => Err(store::closed(py, "session")),
         }
     }
 
@@ -125,7 +126,7 @@ impl Session {
 
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.birth.check(py)?;
-        if self.line.is_closed() { Err(error::closed(py, "session")) } else { Ok(()) }
+        if self.line.is_closed() { Err(store::closed(py, "session")) } else { Ok(()) }
     }
 }
 
@@ -193,7 +194,7 @@ impl Session {
         let short = requests.len() == 1 && is_short(&requests[0]);
         let closed =
             self.with_turn(py, short, |turn| requests.iter().any(|args| matches!(turn.send(args), Outcome::Closed)));
-        if closed { Err(error::closed(py, "session")) } else { Ok(()) }
+        if closed { Err(store::closed(py, "session")) } else { Ok(()) }
     }
 
     /// The next reply or push, in the shapes of redis-py's parsers for `protocol`; True with a push.
@@ -216,7 +217,7 @@ impl Session {
         };
         let reply = match outcome {
             Some(Outcome::Reply(reply)) => reply,
-            Some(_) => return Err(error::closed(py, "session")),
+            Some(_) => return Err(store::closed(py, "session")),
             None => return Err(PyTimeoutError::new_err("timed out")),
         };
         let dialect = if protocol == 2 { Dialect::Resp2 } else { Dialect::Resp3 };
@@ -268,7 +269,7 @@ impl Drop for Session {
         // Python drops objects under the GIL, so this may not wait for the baton; the keeper of the rest does it.
         match self.line.try_turn() {
             Some(mut turn) => turn.close_session(),
-            None => crate::store::close_later(self.line.store(), self.line.id()),
+            None => store::close_later(self.line.store(), self.line.id()),
         }
     }
 }

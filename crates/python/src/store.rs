@@ -9,9 +9,11 @@ use parking_lot::Mutex;
 use peryton_core::limits::DATABASES;
 use peryton_core::session::SessionId;
 use peryton_core::store::{Options, Store as Core};
-use pyo3::exceptions::{PyNotImplementedError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::sync::{Arc, Weak};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::ThreadId;
 
 /// A store with the doors that were opened on it, which stay open as long as it does.
 struct Opened {
@@ -64,19 +66,23 @@ pub struct Store {
 impl Store {
     /// Opens a store: in the directory `path`, or in memory.
     #[new]
-    #[pyo3(signature = (path=None, *, durability=None, maxmemory=0))]
-    fn new(py: Python<'_>, path: Option<String>, durability: Option<&str>, maxmemory: u64) -> PyResult<Store> {
+    #[pyo3(signature = (path=None, *, durability=None, maxmemory=0, debug_commands=false))]
+    fn new(
+        py: Python<'_>,
+        path: Option<String>,
+        durability: Option<&str>,
+        maxmemory: u64,
+        debug_commands: bool,
+    ) -> PyResult<Store> {
         if let Some(durability) = durability
             && !["sync", "interval", "none"].contains(&durability)
         {
             let text = format!("durability is sync, interval or none, not {durability:?}");
             return Err(PyValueError::new_err(text));
         }
-        if path.is_some() {
-            return Err(PyNotImplementedError::new_err("data directories are not there yet: open without a path"));
-        }
         let core = py.detach(|| {
-            let core = Core::open(Options::default())?;
+            let dir = path.as_ref().map(PathBuf::from);
+            let core = Core::open(Options { dir, debug_commands, ..Options::default() })?;
             core.enter().state().config.maxmemory = maxmemory;
             Ok(core)
         });
@@ -146,7 +152,7 @@ impl Store {
 impl Store {
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.opened.birth.check(py)?;
-        if self.opened.core.is_closed() { Err(error::closed(py, "store")) } else { Ok(()) }
+        if self.opened.core.is_closed() { Err(closed(py, "store")) } else { Ok(()) }
     }
 }
 
@@ -156,9 +162,26 @@ pub fn close_later(core: &Core, id: SessionId) {
     on_another_thread(move || core.enter().close_session(id));
 }
 
+/// The thread that ends the interpreter, once it does.
+static EXITING: OnceLock<ThreadId> = OnceLock::new();
+
+/// ClosedError: `what` is closed. At the interpreter's end only its own thread gets it: the others are daemons that the
+/// process takes along, and an exception in each would be noise.
+pub fn closed(py: Python<'_>, what: &str) -> PyErr {
+    if EXITING.get().is_some_and(|thread| *thread != std::thread::current().id()) {
+        py.detach(|| {
+            loop {
+                std::thread::park();
+            }
+        })
+    }
+    error::closed(py, what)
+}
+
 /// Closes every open store of this process; registered with `atexit`.
 #[pyfunction]
 pub fn close_all(py: Python<'_>) {
+    EXITING.get_or_init(|| std::thread::current().id());
     let stores: Vec<_> = OPEN.lock().iter().filter_map(Weak::upgrade).collect();
     for store in stores {
         if !store.birth.is_elsewhere() {

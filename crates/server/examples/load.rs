@@ -23,6 +23,7 @@ fn main() -> std::io::Result<()> {
         until: Until::Elapsed { warmup: Duration::from_millis(200), measured: Duration::from_secs(1) },
         setup: Vec::new(),
         pids: Vec::new(),
+        watch_cpu: false,
         seed: 1,
         patience: Duration::from_secs(30),
     };

@@ -1,8 +1,9 @@
 //! One client's connection: bytes in, requests executed, bytes out.
 
-use crate::resp::{Decoder, Limits, Parsed, encode};
+use crate::resp::{Decoder, Limits, Parsed, ProtocolError, encode};
 use mio::net::{TcpStream, UnixStream};
 use peryton_core::config::OutputLimit;
+use peryton_core::error::{Code, Error};
 use peryton_core::reply::Reply;
 use peryton_core::session::SessionId;
 use peryton_core::store::{Active, Baton};
@@ -53,8 +54,8 @@ const TURN_BYTES: usize = 1 << 20;
 pub struct Connection {
     /// The socket.
     pub stream: Stream,
-    /// Its session in the store.
-    pub session: SessionId,
+    /// Its session in the store; None until the baton was there to open one.
+    pub session: Option<SessionId>,
     /// True when the peer has closed its side or failed.
     pub gone: bool,
     /// True when the socket took no more bytes and the poll must tell when it does.
@@ -75,12 +76,44 @@ pub struct Connection {
     soft_limit_since: Option<Instant>,
 }
 
+/// Requests decoded before the first is executed, so that their keys can be fetched from memory together.
+#[derive(Default)]
+struct Batch<'i> {
+    args: Vec<&'i [u8]>,
+    /// Of each request: the end of its arguments in `args` and of its bytes in the input.
+    ends: SmallVec<[(usize, usize); BATCH_REQUESTS]>,
+    /// The end of the bytes looked at.
+    end: usize,
+}
+
+impl<'i> Batch<'i> {
+    fn requests(&self) -> impl Iterator<Item = &[&'i [u8]]> + Clone {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
+        starts.zip(&self.ends).map(|(start, (end, _))| &self.args[start..*end])
+    }
+}
+
+/// Why a batch ended.
+enum Ended {
+    /// It is full; there may be more.
+    Full,
+    /// The next request has not arrived whole.
+    Incomplete,
+    /// The next request is a line.
+    Inline,
+    /// The next bytes are no request.
+    Broken(ProtocolError),
+}
+
+/// Most requests of a batch: enough to hide the latency of memory, few enough to stay in the nearest cache.
+const BATCH_REQUESTS: usize = 32;
+
 impl Connection {
-    /// A connection for a new session.
-    pub fn new(stream: Stream, session: SessionId) -> Self {
+    /// A new client's connection, without a session.
+    pub fn new(stream: Stream) -> Self {
         Connection {
             stream,
-            session,
+            session: None,
             gone: false,
             write_blocked: false,
             readable: false,
@@ -130,13 +163,19 @@ impl Connection {
 
     /// Executes every complete request in the input buffer and takes what the outbox holds.
     pub fn run(&mut self, baton: &mut Baton<'_>) {
-        let Some(mut active) = baton.activate(self.session) else {
+        let Some(session) = self.session else { return };
+        let Some(mut active) = baton.activate(session) else {
             self.gone = true;
             return;
         };
         self.authenticated = active.session().authenticated || active.config().requirepass.is_empty();
         self.take_outbox(&mut active);
-        let start = self.execute_all(&mut active);
+        if self.gone {
+            return;
+        }
+        let input = std::mem::take(&mut self.input);
+        let start = self.execute_all(&mut active, &input);
+        self.input = input;
         self.input.drain(..start);
         if self.input.is_empty() && self.input.capacity() > IDLE_BUFFER_BYTES {
             self.input = Vec::new();
@@ -146,8 +185,40 @@ impl Connection {
         active.session().buffers = (self.input.len(), self.output.len() - self.sent);
     }
 
+    /// True once the client may use the store.
+    pub fn is_authenticated(&self) -> bool {
+        self.authenticated
+    }
+
+    /// Answers the requests that have arrived without the store, which is busy: with what `answer` says of each.
+    pub fn run_busy(&mut self, mut answer: impl FnMut(&[&[u8]]) -> Reply) {
+        let input = std::mem::take(&mut self.input);
+        let mut start = 0;
+        // A client that waits, or does not read, gets no answers either.
+        while !self.closing && !self.blocked && self.output.len() - self.sent < OUTPUT_PAUSE_BYTES {
+            let buffer = &input[start..];
+            match self.decoder.decode(buffer, &self.limits()) {
+                Ok(Parsed::Incomplete) => break,
+                Ok(Parsed::Empty) => {}
+                Ok(Parsed::Request) => {
+                    let args: SmallVec<[&[u8]; 16]> = self.decoder.arguments(buffer).collect();
+                    encode(&answer(&args), self.protocol, &mut self.output);
+                }
+                Err(error) => {
+                    self.refuse(&error);
+                    start = input.len();
+                    break;
+                }
+            }
+            start += self.decoder.consumed();
+            self.decoder.reset();
+        }
+        self.input = input;
+        self.input.drain(..start);
+    }
+
     /// Executes requests from the front of the input; gives the number of bytes they took.
-    fn execute_all(&mut self, active: &mut Active<'_>) -> usize {
+    fn execute_all(&mut self, active: &mut Active<'_>, input: &[u8]) -> usize {
         let mut start = 0;
         self.paused = false;
         while !self.closing && !self.blocked {
@@ -155,31 +226,109 @@ impl Connection {
                 self.paused = true;
                 break;
             }
-            let limits = if self.authenticated { Limits::TRUSTED } else { Limits::UNAUTHENTICATED };
-            let buffer = &self.input[start..];
-            match self.decoder.decode(buffer, &limits) {
-                Ok(Parsed::Incomplete) => {
-                    let expected = self.decoder.expected(buffer.len());
-                    self.input.reserve(expected.min(32 << 20));
-                    break;
-                }
-                Ok(Parsed::Empty) => {}
-                Ok(Parsed::Request) => {
-                    let args: SmallVec<[&[u8]; 16]> = self.decoder.arguments(buffer).collect();
-                    let reply = active.execute(&args);
-                    drop(args);
-                    self.after(active, reply);
-                }
-                Err(error) => {
-                    self.output.extend_from_slice(format!("-ERR Protocol error: {}\r\n", error.0).as_bytes());
-                    self.closing = true;
-                    return self.input.len();
+            let mut batch = Batch::default();
+            let ended = self.decode_batch(input, start, &mut batch);
+            if batch.ends.len() > 1 {
+                active.prefetch(batch.requests());
+            }
+            start = self.execute_batch(active, &batch, start);
+            match ended {
+                // What was decoded beyond a request that closes or waits is decoded again when its time comes.
+                _ if self.closing || self.blocked => self.decoder = Decoder::default(),
+                Ended::Full => {}
+                Ended::Incomplete => break,
+                Ended::Inline => match self.execute_inline(active, input, start) {
+                    Some(end) => start = end,
+                    None => break,
+                },
+                Ended::Broken(error) => {
+                    self.refuse(&error);
+                    return input.len();
                 }
             }
-            start += self.decoder.consumed();
-            self.decoder.reset();
         }
         start
+    }
+
+    fn limits(&self) -> Limits {
+        if self.authenticated { Limits::TRUSTED } else { Limits::UNAUTHENTICATED }
+    }
+
+    /// Decodes the requests that have arrived whole, up to a batch.
+    fn decode_batch<'i>(&mut self, input: &'i [u8], mut start: usize, batch: &mut Batch<'i>) -> Ended {
+        // Until the password is given the limits may change with each request.
+        let batch_max = if self.authenticated { BATCH_REQUESTS } else { 1 };
+        while batch.ends.len() < batch_max {
+            let buffer = &input[start..];
+            if buffer.first().is_some_and(|first| *first != b'*') && !self.decoder.is_inside() {
+                return Ended::Inline;
+            }
+            match self.decoder.decode(buffer, &self.limits()) {
+                Ok(Parsed::Incomplete) => return Ended::Incomplete,
+                Ok(Parsed::Empty) => start += self.decoder.consumed(),
+                Ok(Parsed::Request) => {
+                    batch.args.extend(self.decoder.array_arguments(buffer));
+                    start += self.decoder.consumed();
+                    batch.ends.push((batch.args.len(), start));
+                }
+                Err(error) => return Ended::Broken(error),
+            }
+            batch.end = start;
+            self.decoder.reset();
+        }
+        Ended::Full
+    }
+
+    /// Executes a batch, up to a request that closes the connection or waits; gives the place after the last one.
+    fn execute_batch(&mut self, active: &mut Active<'_>, batch: &Batch<'_>, start: usize) -> usize {
+        let mut done = start;
+        for (args, end) in batch.requests().zip(batch.ends.iter().map(|(_, end)| *end)) {
+            let reply = active.execute(args);
+            self.after(active, reply);
+            done = end;
+            if self.closing || self.blocked {
+                return done;
+            }
+        }
+        done.max(batch.end)
+    }
+
+    /// Executes one request typed as a line; gives the place after it, None while the line is not complete.
+    fn execute_inline(&mut self, active: &mut Active<'_>, input: &[u8], start: usize) -> Option<usize> {
+        let buffer = &input[start..];
+        match self.decoder.decode(buffer, &self.limits()) {
+            Ok(Parsed::Incomplete) => return None,
+            Ok(Parsed::Empty) => {}
+            Ok(Parsed::Request) => {
+                let args: SmallVec<[&[u8]; 16]> = self.decoder.arguments(buffer).collect();
+                let reply = active.execute(&args);
+                drop(args);
+                self.after(active, reply);
+            }
+            Err(error) => {
+                self.refuse(&error);
+                return Some(input.len());
+            }
+        }
+        let end = start + self.decoder.consumed();
+        self.decoder.reset();
+        Some(end)
+    }
+
+    /// Refuses the client, and closes.
+    pub fn dismiss(&mut self, why: &'static str) {
+        encode(&Reply::Error(Error::err(why)), 2, &mut self.output);
+        self.closing = true;
+    }
+
+    /// Answers bytes that are no request, and closes.
+    fn refuse(&mut self, error: &ProtocolError) {
+        encode(
+            &Reply::Error(Error::quoting(Code::Err, [b"Protocol error: ", &error.0[..]].concat())),
+            2,
+            &mut self.output,
+        );
+        self.closing = true;
     }
 
     /// Sends a request's reply on its way, behind any push it caused to its own session.

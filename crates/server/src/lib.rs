@@ -5,7 +5,9 @@ pub mod resp;
 
 mod connection;
 mod event_loop;
+mod guard;
 mod listener;
+mod sockets;
 mod wake;
 
 pub use listener::{Address, Options, Server};

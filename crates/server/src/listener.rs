@@ -1,13 +1,16 @@
 //! Opening a door: checks what may be listened to, binds it, and runs the event loop on a thread of its own.
 
-use crate::event_loop::EventLoop;
+use crate::event_loop::{self, Shared};
+use crate::guard;
+use crate::sockets::Sockets;
 use crate::wake::WakeQueue;
+use parking_lot::Mutex;
 use peryton_core::error::{Error, Result};
 use peryton_core::store::Store;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::thread::JoinHandle;
 
 /// Where to listen.
@@ -26,9 +29,8 @@ pub type Address = SocketAddr;
 pub struct Server {
     address: Option<Address>,
     unix_socket: Option<PathBuf>,
-    stop: Arc<AtomicBool>,
-    queue: Arc<WakeQueue>,
-    thread: Option<JoinHandle<std::io::Result<()>>>,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Server {
@@ -37,18 +39,39 @@ impl Server {
     /// # Errors
     /// The address cannot be bound, or it can be reached from other machines and the store has no password.
     pub fn start(store: &Store, options: &Options) -> Result<Server> {
-        let has_password = !store.enter().state().config.requirepass.is_empty();
+        let (has_password, busy_after_ms) = {
+            let mut baton = store.enter();
+            let config = &baton.state().config;
+            (!config.requirepass.is_empty(), config.busy_reply_threshold_ms)
+        };
         let tcp = options.bind.as_ref().map(|(host, port)| bind_tcp(host, *port, has_password)).transpose()?;
         let unix = options.unix_socket.as_ref().map(bind_unix).transpose()?;
         let address = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
-        let stop = Arc::new(AtomicBool::new(false));
-        let (event_loop, queue) =
-            EventLoop::new(store.clone(), tcp, unix, stop.clone()).map_err(|e| io_error("cannot start", &e))?;
-        let thread = std::thread::Builder::new()
-            .name("peryton-resp".into())
-            .spawn(move || event_loop.run())
-            .map_err(|e| io_error("cannot start a thread", &e))?;
-        Ok(Server { address, unix_socket: options.unix_socket.clone(), stop, queue, thread: Some(thread) })
+        let sockets = Sockets::new(tcp, unix).map_err(|e| io_error("cannot start", &e))?;
+        let waker = sockets.waker().map_err(|e| io_error("cannot start", &e))?;
+        let shared = Arc::new(Shared {
+            store: store.clone(),
+            sockets: Mutex::new(sockets),
+            queue: Arc::new(WakeQueue::new(waker)),
+            stop: AtomicBool::new(false),
+            busy_after_ms: AtomicI64::new(busy_after_ms),
+            is_open: AtomicBool::new(!has_password),
+        });
+        let mut server = Server { address, unix_socket: options.unix_socket.clone(), shared, threads: Vec::new() };
+        server.spawn("peryton-resp", |shared| {
+            if let Err(error) = event_loop::run(shared) {
+                eprintln!("peryton: the door closed: {error}");
+            }
+        })?;
+        server.spawn("peryton-guard", guard::run)?;
+        Ok(server)
+    }
+
+    fn spawn(&mut self, name: &str, run: fn(&Shared)) -> Result<()> {
+        let shared = self.shared.clone();
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&shared));
+        self.threads.push(thread.map_err(|e| io_error("cannot start a thread", &e))?);
+        Ok(())
     }
 
     /// The TCP address listened to.
@@ -58,14 +81,13 @@ impl Server {
 
     /// True while it serves.
     pub fn is_running(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+        self.threads.first().is_some_and(|thread| !thread.is_finished())
     }
 
     /// Stops listening, closes all connections and waits for the loop to end.
     pub fn stop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        self.queue.ring();
-        if let Some(thread) = self.thread.take() {
+        self.shared.stop();
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
         if let Some(path) = &self.unix_socket {

@@ -56,6 +56,8 @@ class Sample:
     batch_ms: dict[float, float]
     #: The longest such times, with the number of replies that had come by then.
     slowest_ms: list[tuple[float, int]]
+    #: The longest that the server worked during one batch (see `Report::hardest`), with that number, if it was watched.
+    hardest_ms: tuple[float, int] | None
 
     def metrics(self) -> dict[str, float]:
         """The figures a result keeps of it."""
@@ -83,6 +85,7 @@ def send(
     seconds: float = 1.0,
     warmup: float = 0.0,
     pids: Sequence[int] = (),
+    watch_cpu: bool = False,
     seed: int = 1,
 ) -> Sample:
     """Sends a load to a server on this machine: `requests` in all, or for `seconds` after a warm-up."""
@@ -97,8 +100,10 @@ def send(
         seconds=seconds,
         warmup=warmup,
         pids=pids,
+        watch_cpu=watch_cpu,
         seed=seed,
     )
+    hardest = report["hardest"]
     return Sample(
         requests=report["requests"],
         errors=report["errors"],
@@ -111,4 +116,5 @@ def send(
         stolen_s=report["stolen_cpu_s"],
         batch_ms={percent: ns / 1e6 for percent, ns in report["batch_percentiles_ns"]},
         slowest_ms=[(ns / 1e6, replies) for ns, replies in report["slowest"]],
+        hardest_ms=None if hardest is None else (hardest[0] / 1e6, hardest[1]),
     )

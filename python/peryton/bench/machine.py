@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,20 @@ def _first(path: str, name: str) -> str | None:
             if key.strip() == name:
                 return value.strip()
     return None
+
+
+def busy_cores(seconds: float) -> float:
+    """Cores that are busy just now, watched for a moment."""
+    before = _busy_ticks()
+    time.sleep(seconds)
+    return (_busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / seconds
+
+
+def _busy_ticks() -> int:
+    with contextlib.suppress(OSError):
+        user, nice, system, _idle, _wait, irq, softirq, *_ = Path("/proc/stat").read_text().split()[1:9]
+        return sum(map(int, (user, nice, system, irq, softirq)))
+    return 0
 
 
 def load_average() -> float:

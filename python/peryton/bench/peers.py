@@ -173,11 +173,11 @@ def start(program: Program, core: int | None = None) -> Server:
     server = Server(program, port, process, folder)
     try:
         _wait(server, log)
+        if program.name != CEILING:
+            server.version = _version(server)
     except BaseException:
         server.stop()
         raise
-    if program.name != CEILING:
-        server.version = _version(server)
     return server
 
 

@@ -4,14 +4,14 @@ A result holds, for each contender and metric, one figure per round. Medians and
 they are shown, so that the JSON keeps everything.
 
 How it stays fair: every server gets the same requests from the same generator, in turns, so that a busy minute falls
-on all of them; a sample during which others used the machine is measured again while the run's patience lasts, which
-depends on the others alone and never on the figure. Nothing is tied to a core unless asked for: on an idle machine it
-makes no difference beyond the rounds' spread, and on a busy one a tied server waits for a core that others use while
-another is free (CPU of a request then still tells the truth, requests a second do not).
+on all of them; it waits for a quiet machine and measures again what others disturbed, while its patience lasts, which
+depends on the others alone and never on the figure. Nothing is tied to a core unless asked for: on a busy machine a
+tied server waits for a core that others use while another is free (docs/performance.md has the figures).
 """
 
 import contextlib
 import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -27,6 +27,8 @@ Figures = dict[str, list[float]]
 NOISE_CORES = 0.15
 #: How often a noisy sample is measured again.
 _REPEATS = 2
+#: For how long the machine is watched before a sample, seconds.
+_WATCH_S = 0.1
 _REASON_CHARS = 120
 
 
@@ -38,7 +40,7 @@ class Scale:
     rounds: int
     seconds: float
     warmup: float
-    #: Time to spend on measuring disturbed samples again, seconds.
+    #: Time to spend on waiting for a quiet machine and on measuring again what others disturbed, seconds.
     patience: float
     #: Random keys of the command workloads.
     keys: int
@@ -212,13 +214,21 @@ class Bench:
 
     def _quiet_sample(self, program: Program, workload: Workload, seed: int) -> Sample:
         """A sample that others did not disturb, as far as patience lasts."""
+        self._wait_for_quiet()
         sample = self._sample(self.server(program), workload, seed)
         for _ in range(_REPEATS):
             if self._patience <= 0 or sample.metrics()["other_cores"] <= NOISE_CORES:
                 break
             self._patience -= sample.seconds + self.scale.warmup
+            self._wait_for_quiet()
             sample = self._sample(self.server(program), workload, seed)
         return sample
+
+    def _wait_for_quiet(self) -> None:
+        begun = time.monotonic()
+        while self._patience > 0 and machine.busy_cores(_WATCH_S) > NOISE_CORES:
+            self._patience -= time.monotonic() - begun
+            begun = time.monotonic()
 
     def _sample(self, server: Server, workload: Workload, seed: int) -> Sample:
         data = workload.data

@@ -20,8 +20,6 @@ class Target:
     at_most: float | None = None
     #: The peer; None: the figure itself is bounded.
     beside: str | None = None
-    #: Judge the least of the rounds instead of their median.
-    least: bool = False
 
     def holds(self, figure: float) -> bool:
         """Whether a figure is within the bound."""
@@ -64,7 +62,7 @@ TARGETS: tuple[Target, ...] = (
     Target(2, "key-memory", "rss_bytes", "memory of a key (RSS)", at_most=1.0, beside="valkey"),
     Target(2, "row-memory", "used_bytes", "memory of a row (used_memory)", at_most=1.0, beside="sqlite"),
     Target(2, "row-memory", "used_bytes", "memory of a row, bytes", at_most=33.0),
-    Target(2, "growth", "stall_ms", "longest wait of a growth step, ms", at_most=10.0, least=True),
+    Target(2, "growth", "longest_work_ms", "longest growth step, ms", at_most=10.0),
 )
 
 
@@ -83,7 +81,7 @@ def _judge(result: Result, target: Target) -> Verdict:
             target, None, None, f"{failed[0]} failed" if failed else f"no figures of {' and '.join(missing)}"
         )
     met = target.holds(figure.value)
-    agree = target.least or target.holds(figure.low) == target.holds(figure.high)
+    agree = target.holds(figure.low) == target.holds(figure.high)
     return Verdict(target, met, figure, "" if agree else "the rounds disagree")
 
 
@@ -94,4 +92,4 @@ def _figure(result: Result, target: Target) -> Ratio | None:
     middle = result.typical(OURS, target.metric)
     if not figures or middle is None:
         return None
-    return Ratio(min(figures) if target.least else middle, min(figures), max(figures))
+    return Ratio(middle, min(figures), max(figures))

@@ -35,6 +35,7 @@ class Settings:
     durability: str
     maxmemory: int
     password: str | None
+    debug_commands: bool
     quiet: bool
 
 
@@ -52,7 +53,12 @@ def run(settings: Settings) -> None:
     """Serves until SIGINT or SIGTERM, then closes the store and returns."""
     stop = _stop_on_signals()
     durability = settings.durability if settings.directory else None
-    with peryton.open(settings.directory, durability=durability, maxmemory=settings.maxmemory) as db:
+    with peryton.open(
+        settings.directory,
+        durability=durability,
+        maxmemory=settings.maxmemory,
+        debug_commands=settings.debug_commands,
+    ) as db:
         server = db.serve(
             settings.bind, settings.port, unixsocket=settings.unixsocket, password=settings.password or None
         )
@@ -90,9 +96,10 @@ def _banner(settings: Settings, server: peryton.Server) -> None:
     facts.add_row("address", server.address)
     if settings.unixsocket:
         facts.add_row("socket", settings.unixsocket)
-    facts.add_row("data", settings.directory or "in memory, gone when this process ends")
+    facts.add_row("data", "in memory, gone when this process ends")
     if settings.directory:
-        facts.add_row("durability", f"{settings.durability}: {_DURABILITY[settings.durability]}")
+        facts.add_row("directory", f"{settings.directory} (locked, nothing in it yet)")
+        facts.add_row("durability", f"{settings.durability}: {_DURABILITY[settings.durability]}, once there is a log")
     if settings.maxmemory:
         facts.add_row("memory", f"at most {settings.maxmemory:,} bytes")
     facts.add_row("password", "asked for" if settings.password else "none")

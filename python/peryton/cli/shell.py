@@ -27,7 +27,7 @@ HELP = r"""
 [b]SQL[/b] ends with a semicolon and may span lines:    SELECT name FROM airlines WHERE carrier = 'UA';
 [b]Commands[/b] end with the line, as in redis-cli:        ZADD board 10 hind
 
-  \d          the tables                  \d NAME    one table: columns, indexes, size
+  \d          the tables                  \d NAME    one table: columns and indexes
   help NAME   what a command does         help       this page
   \q          leave (also Ctrl-D)
 """
@@ -125,11 +125,11 @@ class Shell:
         self._console.print(Text(render.reply_text(self._link.execute(args))))
 
     def _describe(self, name: str) -> None:
-        if name:
-            self._console.print(Text(render.reply_text(self._ask(_calls.info(name)))))
+        if not name:
+            self._sql("SHOW TABLES")
             return
-        names = table_names(self._link)
-        self._console.print(Text("\n".join(names) if names else "no tables yet"))
+        for statement in (f"DESCRIBE {_calls.quoted(name)}", f"SHOW INDEXES FROM {_calls.quoted(name)}"):
+            self._console.print(render.rows_table(self._ask(_calls.sql(statement, None))))
 
     def _help(self, name: str) -> None:
         docs = command_docs(self._link, name)
@@ -155,9 +155,9 @@ def duration(seconds: float) -> str:
 
 
 def table_names(link: Link) -> list[str]:
-    """The names of all tables, in order."""
-    rows = _calls.sql("SELECT name FROM peryton_tables ORDER BY name", None)
-    return [str(row[0]) for row in rows.shape(link.execute(rows.args))]
+    """The names of all tables."""
+    call = _calls.sql("SHOW TABLES", None)
+    return [str(name) for name in call.shape(link.execute(call.args)).column("name")]
 
 
 def command_docs(link: Link, name: str) -> dict[str, dict[str, str]]:

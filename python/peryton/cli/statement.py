@@ -7,7 +7,7 @@ from peryton._calls import pieces
 # First words of SQL statements. SELECT with a number alone chooses a keyspace, as in Redis.
 _VERBS = """
 select insert update delete replace with values create drop alter explain
-begin commit rollback savepoint release analyze vacuum truncate
+show describe begin commit rollback savepoint release
 """
 SQL_VERBS = frozenset(_VERBS.split())
 

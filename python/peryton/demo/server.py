@@ -34,7 +34,7 @@ class Running:
 def running_server() -> Iterator[Running]:
     """Starts `peryton serve`, waits until it is ready, and stops it with SIGTERM at the end."""
     directory = tempfile.mkdtemp(prefix="peryton-demo-")
-    command = [sys.executable, "-m", "peryton", "serve", "--port", "0", "--quiet"]
+    command = [sys.executable, "-m", "peryton", "serve", "--port", "0", "--dir", directory, "--quiet"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

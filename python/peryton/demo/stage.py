@@ -59,7 +59,7 @@ class Stage:
         shown = (show or shown_result)(result)
         if shown is not None:
             self.console.print(Padding(shown, (0, 0, 0, 2)))
-        count = f"{render.row_count(result)} in " if isinstance(result, Rows) else ""
+        count = f"{render.row_count(result)} in " if isinstance(result, Rows) and result.rowcount else ""
         self.console.print(Padding(Text(f"{count}{duration(seconds)}", style="green"), (0, 0, 0, 2)))
         return result
 

@@ -102,11 +102,9 @@ WHERE place = 1 ORDER BY origin""",
 def keys(stage: Stage, db: Database) -> None:
     """A live leaderboard and sessions, in Redis's structures."""
     stage.chapter("Keys", "The same store is a Redis: here a live leaderboard and visitors' sessions that expire.")
-    arrivals = db.sql(
-        "SELECT carrier, count(*) FROM flights WHERE arr_delay <= 0 AND month = 12 GROUP BY carrier ORDER BY carrier"
-    )
+    arrivals = db.sql("SELECT carrier, count(*) FROM flights WHERE arr_delay <= 0 GROUP BY carrier ORDER BY carrier")
     stage.step(
-        "Every airline gets a point for each flight of December that was on time",
+        "Every airline gets a point for each flight that was on time",
         "ZADD ontime <points> <carrier> ...",
         lambda: db.pipeline([("ZADD", "ontime", points, carrier) for carrier, points in arrivals]),
         language="text",
@@ -181,7 +179,7 @@ with r.pipeline() as pipe:
         with client, client.pipeline() as pipe:
             pipe.hincrby("session:42", "views", 1)
             pipe.zrevrank("ontime", "UA")
-            pipe.execute_command("SQL", "SELECT name FROM airlines WHERE carrier = ?", "UA")
+            pipe.execute_command("SQL", "SELECT name FROM airlines WHERE carrier = ?", "UA")  # type: ignore[no-untyped-call]
             return pipe.execute()
 
     stage.step(

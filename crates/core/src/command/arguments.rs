@@ -1,7 +1,9 @@
 //! Reading of arguments that many commands share: integers, timeouts, cursors, key counts; with Redis's error texts.
 
 use crate::ds::number;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
+use crate::limits;
+use std::ops::RangeInclusive;
 
 /// A 64-bit integer.
 pub fn integer(arg: &[u8]) -> Result<i64> {
@@ -49,18 +51,37 @@ pub fn is(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
 }
 
-/// How many elements HRANDFIELD and its kin are to pick; negative counts allow repetition.
-pub fn sample_count(arg: &[u8]) -> Result<i64> {
-    match integer(arg)? {
-        // Its opposite does not exist.
-        i64::MIN => {
-            Err(Error::err("value is out of range, value must between -9223372036854775807 and 9223372036854775807"))
-        }
-        count => Ok(count),
+/// An integer between two bounds, which the error names.
+pub fn integer_in(arg: &[u8], bounds: RangeInclusive<i64>) -> Result<i64> {
+    let value = integer(arg)?;
+    if bounds.contains(&value) {
+        return Ok(value);
     }
+    let (min, max) = bounds.into_inner();
+    Err(Error::err(format!("value is out of range, value must between {min} and {max}")))
 }
 
-/// The same when each element comes with a second one, so that their number must not overflow.
+/// An integer whose opposite is one, too: a count that is negative for another way of counting.
+pub fn opposable(arg: &[u8]) -> Result<i64> {
+    integer_in(arg, -i64::MAX..=i64::MAX)
+}
+
+/// How many elements SRANDMEMBER and its kin are to pick: negative for picks that may repeat, which no data bounds.
+pub fn sample_count(arg: &[u8]) -> Result<i64> {
+    let count = opposable(arg)?;
+    if count < 0 && count.unsigned_abs() > limits::SAMPLE_MAX {
+        let (count, most) = (count.unsigned_abs(), limits::SAMPLE_MAX);
+        return Err(Error::new(Code::Limit, format!("cannot pick {count} elements at once, {most} are the most")));
+    }
+    Ok(count)
+}
+
+/// The number of a database as an argument gives it, which may be too large.
+pub fn database_number(arg: &[u8]) -> Result<i64> {
+    integer_in(arg, i32::MIN as i64..=i32::MAX as i64)
+}
+
+/// Checks how many elements HRANDFIELD and its kin are to pick when each element comes with a second one, so that their number must not overflow.
 pub fn check_pair_count(count: i64) -> Result<()> {
     if (-i64::MAX / 2..=i64::MAX / 2).contains(&count) { Ok(()) } else { Err(Error::err("value is out of range")) }
 }
@@ -72,4 +93,17 @@ pub fn cardinality_limit(args: &[&[u8]]) -> Result<usize> {
         [word, limit] if is(word, "LIMIT") => usize::try_from(integer_or(limit, text)?).map_err(|_| Error::err(text)),
         _ => Err(Error::syntax()),
     })
+}
+
+/// `[COUNT count]` of LMPOP and ZMPOP; 1 without it.
+pub fn pop_count(args: &[&[u8]]) -> Result<usize> {
+    match args {
+        [] => Ok(1),
+        // The count is looked at before what follows it.
+        [word, count, rest @ ..] if is(word, "COUNT") => {
+            let count = positive_or(count, "count should be greater than 0")?;
+            if rest.is_empty() { Ok(count) } else { Err(Error::syntax()) }
+        }
+        _ => Err(Error::syntax()),
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::arguments::{integer, is};
 use super::context::Context;
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use crate::ds::number;
 use crate::error::{Error, Result};
 use crate::keyspace::EventClass;
@@ -11,6 +11,7 @@ use crate::reply::{Blob, Reply};
 use crate::value::bits::{self, Combine, Field, Overflow, Unit};
 use crate::value::{Str, Value};
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -29,21 +30,27 @@ const READ: Flags = Flags::READONLY;
 const OPERATIONS: &str = "key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] SET encoding offset value | [OVERFLOW \
                           WRAP | SAT | FAIL] INCRBY encoding offset increment ...]";
 
+/// BITFIELD with nothing but GET changes nothing.
+fn bitfield_use(args: &[&[u8]]) -> Use {
+    let changes = |arg: &&[u8]| is(arg, "SET") || is(arg, "INCRBY");
+    if args.iter().skip(2).any(changes) { Use::READ_CHANGE } else { Use::READ }
+}
+
 pub(super) const COMMANDS: &[Spec] = &[
     Spec {
         complexity: "O(1)",
-        ..row("setbit", setbit, 4, WRITE, Keys::ONE, "2.2.0", "key offset value", "Sets a bit.")
+        ..row("setbit", setbit, 4, WRITE, Keys::one(Use::READ_CHANGE), "2.2.0", "key offset value", "Sets a bit.")
     },
     Spec {
         complexity: "O(1)",
-        ..row("getbit", getbit, 3, READ.union(Flags::FAST), Keys::ONE, "2.2.0", "key offset", "Gets a bit.")
+        ..row("getbit", getbit, 3, READ.union(Flags::FAST), Keys::one(Use::READ), "2.2.0", "key offset", "Gets a bit.")
     },
     row(
         "bitcount",
         bitcount,
         -2,
         READ,
-        Keys::ONE,
+        Keys::one(Use::READ),
         "2.6.0",
         "key [start end [BYTE | BIT]]",
         "Counts the bits that are set.",
@@ -53,7 +60,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         bitpos,
         -3,
         READ,
-        Keys::ONE,
+        Keys::one(Use::READ),
         "2.8.7",
         "key bit [start [end [BYTE | BIT]]]",
         "Finds the first bit of a kind.",
@@ -63,18 +70,27 @@ pub(super) const COMMANDS: &[Spec] = &[
         bitop,
         -4,
         WRITE,
-        Keys::Range { first: 2, last: -1, step: 1 },
+        Keys::of_subcommand(Use::REPLACE).and_rest(Use::READ, 3),
         "2.6.0",
         "operation destination key [key ...]",
         "Combines strings bit by bit.",
     ),
-    row("bitfield", bitfield, -2, WRITE, Keys::ONE, "3.2.0", OPERATIONS, "Reads and changes integers of any width."),
+    row(
+        "bitfield",
+        bitfield,
+        -2,
+        WRITE,
+        Keys::one(Use::READ_CHANGE).depending(bitfield_use),
+        "3.2.0",
+        OPERATIONS,
+        "Reads and changes integers of any width.",
+    ),
     row(
         "bitfield_ro",
         bitfield_ro,
         -2,
         READ.union(Flags::FAST),
-        Keys::ONE,
+        Keys::one(Use::READ),
         "6.0.0",
         "key [GET encoding offset ...]",
         "Reads integers of any width.",
@@ -96,8 +112,14 @@ fn setbit(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         _ => return Err(Error::err("bit is not an integer or out of range")),
     };
     let mut keys = ctx.keys();
-    let old = keys.edit_or_create(args[1], |string: &mut Str, edit| bits::set(string, offset, bit, edit))??;
-    keys.notify(EventClass::STRING, "setbit", args[1]);
+    let (old, grew) = keys.edit_or_create(args[1], |string: &mut Str, edit| {
+        let length = string.len();
+        bits::set(string, offset, bit, edit).map(|old| (old, string.len() > length))
+    })??;
+    // What changes nothing does not break a watch (Redis 7).
+    if old != bit || grew {
+        keys.notify(EventClass::STRING, "setbit", args[1]);
+    }
     Ok(Reply::Int(old as i64))
 }
 
@@ -123,7 +145,12 @@ fn bitcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let range = match &args[2..] {
         [] => None,
         [start, end, unit_arg @ ..] if unit_arg.len() <= 1 => {
-            Some((integer(start)?, integer(end)?, unit(unit_arg.first())?))
+            let (start, end) = (integer(start)?, integer(end)?);
+            // A range that is empty on its face is answered before the unit is looked at (Redis 7).
+            if start < 0 && end < 0 && start > end {
+                return Ok(Reply::Int(0));
+            }
+            Some((start, end, unit(unit_arg.first())?))
         }
         _ => return Err(Error::syntax()),
     };
@@ -142,7 +169,12 @@ fn bitpos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let (start, end, unit) = match &args[3..] {
         [] => (0, None, Unit::Byte),
         [start] => (integer(start)?, None, Unit::Byte),
-        [start, end, rest @ ..] if rest.len() <= 1 => (integer(start)?, Some(integer(end)?), unit(rest.first())?),
+        [start, end, rest @ ..] if rest.len() <= 1 => {
+            let start = integer(start)?;
+            // The unit is looked at before the end (Redis 7).
+            let unit = unit(rest.first())?;
+            (start, Some(integer(end)?), unit)
+        }
         _ => return Err(Error::syntax()),
     };
     Ok(Reply::Int(bits::position(&bytes, bit, start, end, unit).map_or(-1, |position| position as i64)))
@@ -256,6 +288,7 @@ fn bitfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let end = steps.iter().map(Step::end).max().unwrap_or(0);
     let mut changes = 0;
     let replies = keys.edit_or_create(args[1], |string: &mut Str, edit| {
+        changes += (string.len() < end) as usize;
         string.grow_to(end, edit)?;
         steps.iter().map(|step| perform(step, string, edit, &mut changes)).collect::<Result<Vec<Reply>>>()
     })??;
@@ -278,12 +311,17 @@ fn perform(
     edit: &mut crate::value::Edit<'_, crate::value::StrOp>,
     changes: &mut usize,
 ) -> Result<Reply> {
-    let result = match *step {
+    let (field, offset) = match *step {
         Step::Get(..) => return Ok(read(step, string)),
+        Step::Set(field, offset, ..) | Step::Increment(field, offset, ..) => (field, offset),
+    };
+    let before = field.get(string, offset);
+    let result = match *step {
+        Step::Get(..) => None,
         Step::Set(field, offset, value, overflow) => field.set(string, offset, value, overflow, edit)?,
         Step::Increment(field, offset, value, overflow) => field.increment(string, offset, value, overflow, edit)?,
     };
-    *changes += result.is_some() as usize;
+    *changes += (result.is_some() && field.get(string, offset) != before) as usize;
     Ok(result.map_or(Reply::Nil, Reply::Int))
 }
 

@@ -32,7 +32,7 @@ const fn admin(spec: Spec) -> Spec {
 }
 
 pub(super) const COMMANDS: &[Spec] = &[row("client", container, -2, "2.4.0", "", "Looks after client connections.")
-    .with(&[
+    .holding(&[
         row("client|id", id, 2, "5.0.0", "", "Tells the connection's number."),
         row("client|info", info, 2, "6.2.0", "", "Describes this connection."),
         admin(row("client|list", list, -2, "2.4.0", "[TYPE type] [ID id [id ...]]", "Describes all connections.")),
@@ -59,8 +59,12 @@ pub(super) const COMMANDS: &[Spec] = &[row("client", container, -2, "2.4.0", "",
             "Makes the connection's look-ups leave no trace in LRU and LFU.",
         ),
         row("client|getredir", getredir, 2, "6.0.0", "", "Tells where invalidation messages go."),
+        row("client|caching", caching, 3, "6.0.0", "YES | NO", "Says whether the next command's keys are tracked."),
         row("client|trackinginfo", trackinginfo, 2, "6.2.0", "", "Tells how this connection tracks keys."),
-        row("client|help", client_help, 2, "5.0.0", "", "Shows what CLIENT can do."),
+        Spec {
+            flags: Flags::LOADING.union(Flags::STALE),
+            ..row("client|help", client_help, 2, "5.0.0", "", "Shows what CLIENT can do.")
+        },
     ])];
 
 fn client_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
@@ -128,6 +132,12 @@ fn no_evict(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 fn no_touch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     ctx.session.no_touch = on_or_off(args[2])?;
     Ok(Reply::Ok)
+}
+
+fn caching(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let text =
+        "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled";
+    Err(if is(args[2], "YES") || is(args[2], "NO") { Error::err(text) } else { Error::syntax() })
 }
 
 fn getredir(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
@@ -300,12 +310,10 @@ fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let old_form = args.len() == 3;
     let filter =
         if old_form { Filter { address: Some(args[2]), ..Filter::default() } } else { Filter::parse(&args[2..])? };
-    let mut killed = 0;
-    for session in ctx.state.sessions.values_mut().filter(|session| filter.matches(session)) {
-        session.killed = true;
-        session.wake();
-        killed += 1;
-    }
+    let matching = ctx.state.sessions.values().filter(|session| filter.matches(session) && !session.killed);
+    let ids: Vec<SessionId> = matching.map(|session| session.id).collect();
+    let mut killed = ids.len() as i64;
+    ids.into_iter().for_each(|id| super::connection::kill(ctx.state, id));
     if !filter.spare_self && filter.matches(ctx.session) {
         ctx.session.closing = true;
         killed += 1;

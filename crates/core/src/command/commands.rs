@@ -2,8 +2,9 @@
 
 use super::arguments::is;
 use super::context::Context;
+use super::key_spec::KeySpec;
 use super::server::help;
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Find, Flags, Group, Keys, Run, Spec, Use};
 use super::table::{Command, TABLE};
 use crate::ds::glob;
 use crate::error::{Error, Result};
@@ -20,17 +21,18 @@ const fn row(
     let flags = Flags::LOADING.union(Flags::STALE);
     let complexity = "O(N) where N is the number of commands to look up";
     Spec::row(Group::Server, name, run, arity, flags, Keys::None, since, complexity, usage, summary)
+        .in_categories(&["@connection"])
 }
 
 pub(super) const COMMANDS: &[Spec] = &[row("command", all, -1, "2.8.13", "", "Describes all commands.").with(&[
     row("command|count", count, 2, "2.8.13", "", "Counts the commands."),
     row("command|info", info, -2, "2.8.13", "[name [name ...]]", "Describes some commands, or all."),
     row("command|docs", docs, -2, "7.0.0", "[name [name ...]]", "Gives the documentation of some commands, or of all."),
-    row("command|getkeys", getkeys, -3, "2.8.13", "command [arg ...]", "Finds the keys among a request's arguments."),
+    row("command|getkeys", getkeys, -4, "2.8.13", "command [arg ...]", "Finds the keys among a request's arguments."),
     row(
         "command|getkeysandflags",
         getkeysandflags,
-        -3,
+        -4,
         "7.0.0",
         "command [arg ...]",
         "Finds the keys and how they are used.",
@@ -65,12 +67,12 @@ fn info(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     if args.len() == 2 {
         return all(ctx, &args[..1]);
     }
-    let one = |name: &&[u8]| TABLE.find_full(name).map_or(Reply::NilArray, describe);
+    let one = |name: &&[u8]| TABLE.find_full(name).map_or(Reply::Nil, describe);
     Ok(Reply::Array(args[2..].iter().map(one).collect()))
 }
 
-/// Names of flags as COMMAND INFO shows them.
-const FLAG_NAMES: [(Flags, &str); 17] = [
+/// Names of flags as COMMAND INFO shows them, in its order. It keeps quiet about MAY_REPLICATE.
+const FLAG_NAMES: [(Flags, &str); 18] = [
     (Flags::WRITE, "write"),
     (Flags::READONLY, "readonly"),
     (Flags::DENYOOM, "denyoom"),
@@ -80,38 +82,63 @@ const FLAG_NAMES: [(Flags, &str); 17] = [
     (Flags::BLOCKING, "blocking"),
     (Flags::LOADING, "loading"),
     (Flags::STALE, "stale"),
+    (Flags::SKIP_MONITOR, "skip_monitor"),
     (Flags::SKIP_SLOWLOG, "skip_slowlog"),
     (Flags::FAST, "fast"),
     (Flags::NO_AUTH, "no_auth"),
-    (Flags::MAY_REPLICATE, "may_replicate"),
+    (Flags::NO_MANDATORY_KEYS, "no_mandatory_keys"),
     (Flags::NO_MULTI, "no_multi"),
     (Flags::MOVABLE_KEYS, "movablekeys"),
     (Flags::ALLOW_BUSY, "allow_busy"),
     (Flags::TOUCHES_ARBITRARY_KEYS, "touches_arbitrary_keys"),
 ];
 
-/// ACL categories, which follow from family and flags.
+/// ACL categories in the order in which Redis shows them.
+const CATEGORIES: [&str; 22] = [
+    "@keyspace",
+    "@read",
+    "@write",
+    "@set",
+    "@sortedset",
+    "@list",
+    "@hash",
+    "@string",
+    "@bitmap",
+    "@hyperloglog",
+    "@geo",
+    "@stream",
+    "@pubsub",
+    "@admin",
+    "@fast",
+    "@slow",
+    "@blocking",
+    "@dangerous",
+    "@connection",
+    "@transaction",
+    "@scripting",
+    "@sql",
+];
+
+/// ACL categories: those of the row or of its family, and those that follow from the flags.
 fn categories(spec: &Spec) -> Vec<&'static str> {
-    let family = match spec.group {
-        Group::String => "@string",
-        Group::Bitmap => "@bitmap",
-        Group::Hash => "@hash",
-        Group::List => "@list",
-        Group::Set => "@set",
-        Group::SortedSet => "@sortedset",
-        Group::Generic => "@keyspace",
-        Group::Transactions => "@transaction",
-        Group::PubSub => "@pubsub",
-        Group::Scripting => "@scripting",
-        Group::Connection => "@connection",
-        Group::Server => "",
-        Group::Table => "@sql",
-    };
+    let own: &[&str] = spec.categories.unwrap_or(match spec.group {
+        Group::String => &["@string"],
+        Group::Bitmap => &["@bitmap"],
+        Group::Hash => &["@hash"],
+        Group::List => &["@list"],
+        Group::Set => &["@set"],
+        Group::SortedSet => &["@sortedset"],
+        Group::Generic => &["@keyspace"],
+        Group::Transactions => &["@transaction"],
+        Group::Scripting => &["@scripting"],
+        Group::Connection => &["@connection"],
+        Group::PubSub | Group::Server => &[],
+        Group::Table => &["@sql"],
+    });
     let has = |flag| spec.flags.contains(flag);
-    let all = [
+    let of_flags = [
         (has(Flags::WRITE), "@write"),
         (has(Flags::READONLY) && spec.group != Group::Scripting, "@read"),
-        (!family.is_empty() && spec.group != Group::PubSub, family),
         (has(Flags::ADMIN), "@admin"),
         (has(Flags::ADMIN), "@dangerous"),
         (has(Flags::PUBSUB), "@pubsub"),
@@ -119,24 +146,19 @@ fn categories(spec: &Spec) -> Vec<&'static str> {
         (!has(Flags::FAST), "@slow"),
         (has(Flags::BLOCKING), "@blocking"),
     ];
-    all.into_iter().filter(|(holds, _)| *holds).map(|(_, name)| name).collect()
-}
-
-fn shown_range(keys: &Keys) -> (i32, i32, i32) {
-    match *keys {
-        Keys::None => (0, 0, 0),
-        Keys::Range { first, last, step } => (first, last, step),
-        Keys::Found { shown, .. } => shown,
-    }
+    let of_flags = of_flags.into_iter().filter(|(holds, _)| *holds).map(|(_, name)| name);
+    let mut all: Vec<&str> = own.iter().copied().chain(of_flags).collect();
+    all.sort_by_key(|name| CATEGORIES.iter().position(|category| category == name));
+    all
 }
 
 /// A command as COMMAND INFO shows it.
 fn describe(command: &Command) -> Reply {
     let spec = command.spec;
+    let ((first, last, step), is_partial) = spec.keys.legacy_range();
     let mut flags = spec.flags;
-    flags.set(Flags::MOVABLE_KEYS, flags.contains(Flags::MOVABLE_KEYS) || matches!(spec.keys, Keys::Found { .. }));
+    flags.set(Flags::MOVABLE_KEYS, is_partial);
     let flag_names = FLAG_NAMES.iter().filter(|(flag, _)| flags.contains(*flag));
-    let (first, last, step) = shown_range(&spec.keys);
     Reply::Array(vec![
         Reply::bulk(spec.name),
         Reply::Int(spec.arity as i64),
@@ -145,34 +167,35 @@ fn describe(command: &Command) -> Reply {
         Reply::Int(last as i64),
         Reply::Int(step as i64),
         Reply::Set(categories(spec).into_iter().map(Reply::status).collect()),
-        Reply::Array(Vec::new()),
-        Reply::Array(key_specs(spec)),
-        Reply::Array(command.subcommands.iter().map(describe).collect()),
+        Reply::Set(Vec::new()),
+        Reply::Set(spec.keys.specs().map(describe_keys).collect()),
+        Reply::Set(command.subcommands.iter().map(describe).collect()),
     ])
 }
 
-/// The key specification of a command whose keys stand in a range.
-fn key_specs(spec: &Spec) -> Vec<Reply> {
-    let Keys::Range { first, last, step } = spec.keys else { return Vec::new() };
-    let flags = if spec.flags.contains(Flags::WRITE) { ["RW", "update"] } else { ["RO", "access"] };
-    // A range's last key is told relative to the first, unless it counts from the end.
-    let last = if last < 0 { last } else { last - first };
-    let pair = |name: &str, value: Reply| (Reply::bulk(name), value);
-    let search = vec![
-        pair("type", Reply::bulk("index")),
-        pair("spec", Reply::Map(vec![pair("index", Reply::Int(first as i64))])),
-    ];
-    let range = vec![
-        pair("lastkey", Reply::Int(last as i64)),
-        pair("keystep", Reply::Int(step as i64)),
-        pair("limit", Reply::Int(0)),
-    ];
-    let find = vec![pair("type", Reply::bulk("range")), pair("spec", Reply::Map(range))];
-    vec![Reply::Map(vec![
-        pair("flags", Reply::Set(flags.into_iter().map(Reply::status).collect())),
-        pair("begin_search", Reply::Map(search)),
-        pair("find_keys", Reply::Map(find)),
-    ])]
+fn pair(name: &str, value: Reply) -> (Reply, Reply) {
+    (Reply::bulk(name), value)
+}
+
+fn use_names(uses: Use) -> Reply {
+    Reply::Set(uses.names().map(Reply::status).collect())
+}
+
+/// A key specification as COMMAND INFO shows it.
+fn describe_keys(spec: &KeySpec) -> Reply {
+    let typed = |kind: &str, fields: &[(&str, i64)]| {
+        let fields = fields.iter().map(|(name, value)| pair(name, Reply::Int(*value))).collect();
+        Reply::Map(vec![pair("type", Reply::bulk(kind)), pair("spec", Reply::Map(fields))])
+    };
+    let index = typed("index", &[("index", spec.first as i64)]);
+    let (begin, find) = match spec.find {
+        Find::Range { last, step } => {
+            (index, typed("range", &[("lastkey", last as i64), ("keystep", step as i64), ("limit", 0)]))
+        }
+        Find::Counted { .. } => (index, typed("keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", 1)])),
+        Find::Anywhere(_) => (typed("unknown", &[]), typed("unknown", &[])),
+    };
+    Reply::Map(vec![pair("flags", use_names(spec.uses)), pair("begin_search", begin), pair("find_keys", find)])
 }
 
 fn docs(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -187,7 +210,6 @@ fn docs(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 /// A command as COMMAND DOCS shows it.
 fn document(command: &Command) -> Reply {
     let spec = command.spec;
-    let pair = |name: &str, value: Reply| (Reply::bulk(name), value);
     let mut fields = vec![
         pair("summary", Reply::bulk(spec.summary)),
         pair("since", Reply::bulk(spec.since)),
@@ -204,30 +226,33 @@ fn document(command: &Command) -> Reply {
     Reply::Map(fields)
 }
 
-/// The command of a request inside another one, and the positions of its keys.
-fn keys_of<'a>(request: &[&'a [u8]]) -> Result<(&'static Command, Vec<&'a [u8]>)> {
+/// The keys of a request inside another one, and what is done with them.
+fn keys_of<'a>(request: &[&'a [u8]]) -> Result<Vec<(&'a [u8], Use)>> {
     let command = super::dispatch::find(request[0], request).map_err(|_| Error::err("Invalid command specified"))?;
     let spec = command.spec;
-    if matches!(spec.keys, Keys::None) {
+    if !spec.keys.has_keys() {
         return Err(Error::err("The command has no key arguments"));
     }
     if !spec.accepts(request.len()) {
         return Err(Error::err("Invalid number of arguments specified for command"));
     }
-    let positions = spec.key_positions(request).filter(|positions| !positions.is_empty());
-    let positions = positions.ok_or_else(|| Error::err("Invalid arguments specified for command"))?;
-    Ok((command, positions.into_iter().map(|p| request[p]).collect()))
+    let positions = match spec.keys.positions(request) {
+        Some(positions) if !positions.is_empty() => positions,
+        _ if spec.flags.contains(Flags::NO_MANDATORY_KEYS) => Vec::new(),
+        _ => return Err(Error::err("Invalid arguments specified for command")),
+    };
+    Ok(positions.into_iter().map(|(at, uses)| (request[at], uses)).collect())
 }
 
 fn getkeys(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    Ok(Reply::bulks(keys_of(&args[2..])?.1))
+    Ok(Reply::bulks(keys_of(&args[2..])?.into_iter().map(|(key, _)| key)))
 }
 
 fn getkeysandflags(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let (command, keys) = keys_of(&args[2..])?;
-    let flags: &[&str] = if command.spec.flags.contains(Flags::WRITE) { &["RW", "update"] } else { &["RO", "access"] };
-    let flags = || Reply::Set(flags.iter().map(|flag| Reply::status(*flag)).collect());
-    Ok(Reply::Array(keys.iter().map(|key| Reply::Array(vec![Reply::bulk(key), flags()])).collect()))
+    let keys = keys_of(&args[2..])?;
+    Ok(Reply::Array(
+        keys.into_iter().map(|(key, uses)| Reply::Array(vec![Reply::bulk(key), use_names(uses)])).collect(),
+    ))
 }
 
 fn list(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {

@@ -14,12 +14,15 @@ const fn row(name: &'static str, run: Run, arity: i32, usage: &'static str, summ
     Spec::row(Group::Server, name, run, arity, flags, Keys::None, "2.0.0", "O(1)", usage, summary)
 }
 
-pub(super) const COMMANDS: &[Spec] = &[row("config", container, -2, "", "Reads and changes settings.").with(&[
+pub(super) const COMMANDS: &[Spec] = &[row("config", container, -2, "", "Reads and changes settings.").holding(&[
     row("config|get", get, -3, "pattern [pattern ...]", "Shows settings whose names match."),
     row("config|set", set, -4, "name value [name value ...]", "Changes settings, all or none."),
     row("config|resetstat", resetstat, 2, "", "Sets the counters of INFO back to zero."),
     row("config|rewrite", rewrite, 2, "", "Writes the settings to the configuration file."),
-    row("config|help", config_help, 2, "", "Shows what CONFIG can do."),
+    Spec {
+        flags: Flags::LOADING.union(Flags::STALE),
+        ..row("config|help", config_help, 2, "", "Shows what CONFIG can do.")
+    },
 ])];
 
 fn config_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
@@ -28,9 +31,16 @@ fn config_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
 
 fn get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let all = config::all(&ctx.state.config, &ctx.state.keyspace);
-    let wanted = |name: &str| args[2..].iter().any(|pattern| glob::matches_nocase(pattern, name.as_bytes()));
-    let found = all.into_iter().filter(|(name, _)| wanted(name));
-    Ok(Reply::Map(found.map(|(name, value)| (Reply::bulk(name), Reply::bulk(value))).collect()))
+    // A setting is shown once, under its own name unless it was asked for by name, and then as it was asked for.
+    let shown = |name: &'static str| {
+        args[2..].iter().find_map(|asked| match asked {
+            asked if asked.eq_ignore_ascii_case(name.as_bytes()) => Some(Reply::bulk(asked)),
+            asked if glob::matches_nocase(asked, name.as_bytes()) => Some(Reply::bulk(name)),
+            _ => None,
+        })
+    };
+    let found = all.into_iter().filter_map(|(name, value)| Some((shown(name)?, Reply::bulk(value))));
+    Ok(Reply::Map(found.collect()))
 }
 
 fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {

@@ -1,12 +1,12 @@
 //! Commands about the connection itself: PING, ECHO, SELECT, AUTH, HELLO, RESET, QUIT.
 
-use super::arguments::is;
+use super::arguments::{database_number, is};
 use super::context::Context;
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use super::{pubsub, transaction, waiting};
 use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
-use crate::session::{ReplyMode, Session};
+use crate::session::{ReplyMode, Session, SessionId};
 use crate::state::State;
 
 const fn row(
@@ -30,7 +30,14 @@ const BEFORE_AUTH: Flags = Flags::NOSCRIPT
 pub(super) const COMMANDS: &[Spec] = &[
     row("ping", ping, -1, Flags::FAST.union(Flags::SUBSCRIBED), "[message]", "Answers PONG, or the message."),
     row("echo", echo, 2, Flags::LOADING.union(Flags::STALE).union(Flags::FAST), "message", "Answers the message."),
-    row("select", select, 2, Flags::LOADING.union(Flags::STALE).union(Flags::FAST), "index", "Chooses a database."),
+    row(
+        "select",
+        select,
+        -2,
+        Flags::LOADING.union(Flags::STALE).union(Flags::FAST),
+        "index | columns FROM t ...",
+        "Chooses a database; with anything but a number it is a SQL query.",
+    ),
     row("auth", auth, -2, BEFORE_AUTH, "[username] password", "Gives the password."),
     Spec {
         since: "6.0.0",
@@ -80,8 +87,10 @@ fn echo(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn select(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let index = super::arguments::integer_or(args[1], "value is not an integer or out of range")?;
-    ctx.session.db = database(ctx.state, index)?;
+    if super::sql::is_sql_select(args) {
+        return super::sql::bare(ctx, args);
+    }
+    ctx.session.db = database(ctx.state, database_number(args[1])?)?;
     Ok(Reply::Ok)
 }
 
@@ -192,6 +201,17 @@ fn reset(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     session.reply_mode = ReplyMode::On;
     (session.no_evict, session.no_touch) = (false, false);
     Ok(Reply::status("RESET"))
+}
+
+/// Ends another session at once: it waits for nothing and hears nothing any more; its door closes it when it looks.
+pub fn kill(state: &mut State, id: SessionId) {
+    if let Some(mut session) = state.sessions.remove(&id) {
+        forget(state, &mut session);
+        session.outbox.clear();
+        session.killed = true;
+        session.wake();
+        state.sessions.insert(id, session);
+    }
 }
 
 /// Ends whatever a session has begun: transaction, watches, subscriptions, waiting.

@@ -2,6 +2,7 @@
 
 use crate::env::Xoshiro;
 use crate::keyspace::Keys;
+use crate::keyspace::typed::Typed;
 use crate::session::Session;
 use crate::state::State;
 use crate::txn::Effect;
@@ -29,6 +30,8 @@ pub struct Context<'a> {
     pub effect: &'a mut Effect,
     /// From where the command was called.
     pub origin: Origin,
+    /// The key that is ready, when a waiting command is tried again.
+    pub ready: Option<&'a [u8]>,
 }
 
 impl Context<'_> {
@@ -47,6 +50,13 @@ impl Context<'_> {
     /// A generator for picking elements, apart from the state so that both can be used at once.
     pub fn random(&mut self) -> Xoshiro {
         Xoshiro::from_seed(self.state.random.next())
+    }
+
+    /// True when a command that waits for values of type `T` may look at this key: once it has waited, it looks only at
+    /// the key that is ready, and only if that holds what it waits for, as in Redis 7.0.
+    pub fn may_take<T: Typed>(&mut self, key: &[u8]) -> bool {
+        let Some(ready) = self.ready else { return true };
+        ready == key && self.keys().look(key).is_some_and(|entry| entry.type_name() == T::NAME)
     }
 
     /// True when the command may put its session to sleep: not inside EXEC or a script.

@@ -5,11 +5,12 @@ use super::context::Context;
 use super::server::{container, help};
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use crate::ds::number;
+use crate::engine::Memory;
 use crate::error::{Error, Result};
 use crate::keyspace::keys::Expiry;
 use crate::keyspace::{Keyspace, Wants};
 use crate::reply::{Blob, Reply};
-use crate::txn::{redo, undo};
+use crate::txn::{Tables, redo, undo};
 use std::time::Duration;
 
 const fn row(name: &'static str, run: Run, arity: i32, usage: &'static str, summary: &'static str) -> Spec {
@@ -70,7 +71,7 @@ fn digest_value(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn object(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut keys = ctx.keys();
-    let encoding = keys.encoding(args[2]).ok_or_else(Error::no_such_key)?;
+    let encoding = keys.inspect(args[2]).ok_or_else(Error::no_such_key)?.encoding();
     let bytes = keys.memory(args[2]).unwrap_or(0);
     let idle_s = keys.idle_s(args[2]).unwrap_or(0);
     Ok(Reply::status(format!(
@@ -87,7 +88,7 @@ fn protocol(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     Ok(match args[2] {
         kind if is(kind, "string") => Reply::bulk("Hello World"),
         kind if is(kind, "integer") => Reply::Int(12345),
-        kind if is(kind, "double") => Reply::Double(3.141),
+        kind if is(kind, "double") => Reply::Double(3.5),
         kind if is(kind, "null") => Reply::Nil,
         kind if is(kind, "array") => Reply::Array(three()),
         kind if is(kind, "set") => Reply::Set(three()),
@@ -142,8 +143,9 @@ fn set_active_expire(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 fn effects(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     if is(args[2], "START") {
         let keys: usize = ctx.state.keyspace.databases.iter().map(|database| database.len()).sum();
-        if keys > 0 {
-            return Err(Error::err("effects can be recorded from an empty store on only: FLUSHALL first"));
+        if keys > 0 || ctx.state.tables.catalog.tables().next().is_some() {
+            let advice = "effects can be recorded from an empty store on only: FLUSHALL and DROP TABLE first";
+            return Err(Error::err(advice));
         }
         ctx.state.recorded = Some(Vec::new());
         ctx.state.wants |= Wants::REDO | Wants::UNDO;
@@ -159,23 +161,27 @@ fn effects(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let expected = ctx.state.keyspace.digest();
     let mut replayed = Keyspace::new(ctx.state.keyspace.databases.len());
     replayed.shared.thresholds = ctx.state.keyspace.shared.thresholds.clone();
+    let mut replayed_tables = Tables::new(Box::new(Memory::new()));
     let mut record = Vec::new();
     for (number, effect) in recorded.iter().enumerate() {
         record.clear();
         redo::encode(effect, &mut record);
-        redo::replay(&record, &mut replayed)
+        redo::replay(&record, &mut replayed, &mut replayed_tables)
             .map_err(|bad| Error::err(format!("effect {number} does not replay: {}", bad.0)))?;
     }
-    if replayed.digest() != expected {
+    if replayed.digest() != expected || replayed_tables.digest()? != ctx.state.tables.digest()? {
         return Err(Error::err("the replayed effects give another state"));
     }
     for (number, effect) in recorded.into_iter().enumerate().rev() {
-        undo::undo(effect, &mut ctx.state.keyspace)
+        undo::undo(effect, &mut ctx.state.keyspace, &mut ctx.state.tables)
             .map_err(|bad| Error::err(format!("effect {number} cannot be undone: {}", bad.0)))?;
     }
     let left: usize = ctx.state.keyspace.databases.iter().map(|database| database.len()).sum();
     if left > 0 {
         return Err(Error::err(format!("{left} keys are left after all effects were undone")));
+    }
+    if let Some(table) = ctx.state.tables.catalog.tables().next() {
+        return Err(Error::err(format!("table {} is left after all effects were undone", table.name)));
     }
     Ok(Reply::Ok)
 }

@@ -3,37 +3,64 @@
 use super::context::{Context, Origin};
 use super::spec::Flags;
 use super::table::{Command, TABLE};
-use super::{deliver, waiting};
+use super::{deliver, transaction, waiting};
+use crate::ds::hash;
 use crate::error::{Code, Error};
+use crate::keyspace::database::Database;
+use crate::limits;
 use crate::reply::Reply;
 use crate::session::{Door, NoWaker, ReplyMode, Session};
 use crate::slowlog::{self, SlowEntry};
 use crate::state::State;
 use crate::txn::Effect;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Serves one request from a door and commits what it changed.
 pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Reply {
     let Some(name) = args.first() else { return Reply::None };
-    let started_ns = state.env.monotonic_ns();
-    state.clock = state.clock_at(started_ns);
+    // The end of the last request is the start of this one, so that each reads the clock once.
+    let started_ns = state.monotonic_ns;
     session.active_ms = state.clock.now_ms;
     let command = match find(name, args) {
         Ok(command) => command,
-        Err(error) => return reject(state, session, None, error),
+        // A web browser that was talked into sending a request here sends these first (Redis hangs up, too).
+        Err(_) if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") => {
+            session.closing = true;
+            return Reply::None;
+        }
+        Err(error) => {
+            session.last_command = "NULL";
+            return reject(state, session, None, error);
+        }
     };
+    session.last_command = command.spec.name;
     if let Err(error) = gate(state, session, command, args) {
         return reject(state, session, Some(command), error);
     }
-    session.last_command = command.spec.name;
     if session.multi.is_some() && !command.spec.flags.contains(Flags::MULTI_CONTROL) {
-        return queue(session, args);
+        return queue(state, session, args);
     }
     let mut effect = state.new_effect();
-    let reply = call(&mut Context { state, session, effect: &mut effect, origin: Origin::Client }, command, args);
+    let mut context = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
+    let reply = call(&mut context, command, args);
     commit(state, session, effect);
     measure(state, session, command, args, started_ns);
     answer(session, reply)
+}
+
+/// Starts loading from memory what the first key of each request leads to: first all buckets, then all entries.
+pub fn prefetch<'r, 'i: 'r>(database: &Database, requests: impl Iterator<Item = &'r [&'i [u8]]>) {
+    let mut hashes: SmallVec<[u64; 64]> = SmallVec::new();
+    for request in requests {
+        let Some(command) = request.first().and_then(|name| TABLE.find(name)) else { continue };
+        if let Some(key) = command.spec.keys.first().and_then(|first| request.get(first)) {
+            let hash = hash::bytes(key);
+            database.prefetch(hash);
+            hashes.push(hash);
+        }
+    }
+    hashes.iter().for_each(|hash| database.prefetch_entry(*hash));
 }
 
 /// The command that a request names.
@@ -54,11 +81,16 @@ fn gate(state: &State, session: &Session, command: &Command, args: &[&[u8]]) -> 
     if !session.authenticated && !spec.flags.contains(Flags::NO_AUTH) && !state.config.requirepass.is_empty() {
         return Err(Error::new(Code::NoAuth, "Authentication required."));
     }
+    if !state.debug_allowed && spec.name.starts_with("debug") {
+        return Err(Error::err(
+            "DEBUG command not allowed. The store must be opened for it: peryton serve --enable-debug-command.",
+        ));
+    }
     if session.multi.is_some() && spec.flags.contains(Flags::NO_MULTI) {
         return Err(Error::err("Command not allowed inside a transaction"));
     }
     if spec.flags.contains(Flags::DENYOOM) && state.is_out_of_memory() {
-        return Err(Error::new(Code::Oom, "command not allowed when used memory > 'maxmemory'."));
+        return Err(out_of_memory());
     }
     if session.in_subscribed_mode() && !spec.flags.contains(Flags::SUBSCRIBED) {
         return Err(Error::err(format!(
@@ -83,6 +115,70 @@ pub fn call(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> Reply {
             Reply::Error(error)
         }
     }
+}
+
+/// What a running script may do, and what it has done.
+pub struct ScriptMode {
+    /// It may not write.
+    pub read_only: bool,
+    /// The memory limit does not concern it: it said so, or there was room when it began.
+    pub ignores_memory_limit: bool,
+    /// It has run a command that writes. From then on it is not refused for want of memory, nor killed.
+    pub wrote: bool,
+}
+
+/// Runs a command that a script asks for. Its effect goes into the script's, and refusals have the words that Redis has
+/// for scripts.
+pub fn call_from_script(ctx: &mut Context<'_>, mode: &mut ScriptMode, args: &[&[u8]]) -> Reply {
+    let found = find(args[0], args);
+    let command = match found.map_err(|_| Error::err("Unknown Redis command called from script")) {
+        Ok(command) => command,
+        Err(error) => return refuse_script(ctx.state, None, error),
+    };
+    if let Err(error) = script_gate(ctx.state, mode, command, args) {
+        return refuse_script(ctx.state, Some(command), error);
+    }
+    let Context { state, session, effect, .. } = ctx;
+    call(&mut Context { state, session, effect, origin: Origin::Script, ready: None }, command, args)
+}
+
+/// Every refusal that meets a script, in the order in which Redis makes them.
+#[inline]
+fn script_gate(state: &State, mode: &mut ScriptMode, command: &Command, args: &[&[u8]]) -> Result<(), Error> {
+    let spec = command.spec;
+    if !spec.accepts(args.len()) {
+        return Err(Error::err("Wrong number of args calling Redis command from script"));
+    }
+    if spec.flags.contains(Flags::NOSCRIPT) {
+        return Err(Error::err("This Redis command is not allowed from script"));
+    }
+    if mode.read_only && spec.flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE)) {
+        return Err(Error::err("Write commands are not allowed from read-only scripts."));
+    }
+    if !mode.ignores_memory_limit && !mode.wrote && spec.flags.contains(Flags::DENYOOM) {
+        return Err(out_of_memory());
+    }
+    if spec.flags.contains(Flags::WRITE) && !std::mem::replace(&mut mode.wrote, true) {
+        return match state.scripts.watch().note_write() {
+            true => Ok(()),
+            false => Err(Error::err("Script killed by user with SCRIPT KILL...")),
+        };
+    }
+    Ok(())
+}
+
+#[cold]
+fn refuse_script(state: &mut State, command: Option<&Command>, error: Error) -> Reply {
+    if let Some(command) = command {
+        state.command_stats[command.id].rejected += 1;
+    }
+    state.count_error(&error);
+    Reply::Error(error)
+}
+
+/// "command not allowed when used memory > 'maxmemory'." (Redis 7's text).
+pub fn out_of_memory() -> Error {
+    Error::new(Code::Oom, "command not allowed when used memory > 'maxmemory'.")
 }
 
 /// Makes an effect final: counts it, hands it to the log, tells subscribers, serves those who waited for it.
@@ -115,7 +211,11 @@ pub fn commit_alone(state: &mut State, effect: Effect) {
     }
 }
 
-fn queue(session: &mut Session, args: &[&[u8]]) -> Reply {
+fn queue(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Reply {
+    if session.multi.as_ref().is_some_and(|multi| multi.bytes > limits::MULTI_BYTES_MAX) {
+        let text = format!("the transaction's queue is over {} bytes; send it in parts", limits::MULTI_BYTES_MAX);
+        return reject(state, session, None, Error::new(Code::Limit, text));
+    }
     if let Some(multi) = &mut session.multi {
         multi.bytes += args.iter().map(|arg| arg.len() + 16).sum::<usize>();
         multi.queue.push(args.iter().map(|arg| Box::from(*arg)).collect());
@@ -125,11 +225,16 @@ fn queue(session: &mut Session, args: &[&[u8]]) -> Reply {
 
 /// Refuses a request; a refused request spoils the transaction it was meant for.
 fn reject(state: &mut State, session: &mut Session, command: Option<&Command>, error: Error) -> Reply {
+    let mut error = error;
     if let Some(multi) = &mut session.multi {
         multi.aborted = true;
     }
     if let Some(command) = command {
         state.command_stats[command.id].rejected += 1;
+        if command.spec.name == "exec" {
+            transaction::discard_all(state, session);
+            error = Error::new(Code::ExecAbort, format!("Transaction discarded because of: {}", error.message));
+        }
     }
     state.count_error(&error);
     answer(session, Reply::Error(error))
@@ -155,7 +260,7 @@ fn answer(session: &mut Session, reply: Reply) -> Reply {
 /// Counts the request's time and notes it in the slow log if it was slow.
 #[inline]
 fn measure(state: &mut State, session: &Session, command: &Command, args: &[&[u8]], started_ns: u64) {
-    let ns = state.env.monotonic_ns() - started_ns;
+    let ns = state.advance() - started_ns;
     state.stats.commands += 1;
     state.command_stats[command.id].ns += ns;
     let threshold = state.config.slowlog_log_slower_than_us;
@@ -183,25 +288,40 @@ pub fn wrong_arity(name: &str) -> Error {
 }
 
 fn unknown_command(args: &[&[u8]]) -> Error {
-    let mut shown = String::new();
+    let mut shown = Vec::new();
     for arg in &args[1..] {
         if shown.len() >= 128 {
             break;
         }
         let room = 128 - shown.len();
-        shown += &format!("'{}' ", text(&arg[..arg.len().min(room)]));
+        shown.extend_from_slice(&[b"'", c_text(arg, room), b"' "].concat());
     }
-    let name = text(&args[0][..args[0].len().min(128)]);
-    Error::err(format!("unknown command '{name}', with args beginning with: {shown}"))
+    let name = c_text(args[0], 128);
+    let text = [b"unknown command '", name, b"', with args beginning with: ", &shown].concat();
+    Error::quoting(Code::Err, text)
 }
 
 /// "unknown subcommand 'x'. Try Y HELP." (Redis 7's text).
 pub fn unknown_subcommand(container: &str, name: &[u8]) -> Error {
+    // In Redis this one looks at its arguments by itself.
+    if container == "debug" {
+        return wrong_subcommand(container, name);
+    }
     let container = container.to_ascii_uppercase();
-    let name = text(&name[..name.len().min(128)]);
-    Error::err(format!("unknown subcommand '{name}'. Try {container} HELP."))
+    let text = [b"unknown subcommand '", c_text(name, 128), b"'. Try ", container.as_bytes(), b" HELP."].concat();
+    Error::quoting(Code::Err, text)
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// "unknown subcommand or wrong number of arguments for 'x'. Try Y HELP." (Redis 7's text).
+pub fn wrong_subcommand(container: &str, name: &[u8]) -> Error {
+    let container = container.to_ascii_uppercase();
+    let start = b"unknown subcommand or wrong number of arguments for '";
+    let text = [start, c_text(name, 128), b"'. Try ", container.as_bytes(), b" HELP."].concat();
+    Error::quoting(Code::Err, text)
+}
+
+/// The part of an argument that C would print: at most `max` bytes, up to a zero.
+fn c_text(bytes: &[u8], max: usize) -> &[u8] {
+    let end = bytes.iter().take(max).position(|byte| *byte == 0);
+    &bytes[..end.unwrap_or(bytes.len().min(max))]
 }

@@ -3,21 +3,23 @@
 use super::arguments::is;
 use super::context::Context;
 use super::expiry::Unit;
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use crate::error::{Error, Result};
 use crate::keyspace::{self, EventClass};
 use crate::reply::Reply;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
     arity: i32,
     flags: Flags,
+    keys: Keys,
     since: &'static str,
     usage: &'static str,
     summary: &'static str,
 ) -> Spec {
-    Spec::row(Group::Generic, name, run, arity, flags.union(Flags::FAST), Keys::ONE, since, "O(1)", usage, summary)
+    Spec::row(Group::Generic, name, run, arity, flags.union(Flags::FAST), keys, since, "O(1)", usage, summary)
 }
 
 pub(super) const COMMANDS: &[Spec] = &[
@@ -26,6 +28,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         expire,
         -3,
         Flags::WRITE,
+        Keys::one(Use::CHANGE),
         "1.0.0",
         "key seconds [NX | XX | GT | LT]",
         "Sets the time to live, seconds.",
@@ -35,6 +38,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         pexpire,
         -3,
         Flags::WRITE,
+        Keys::one(Use::CHANGE),
         "2.6.0",
         "key milliseconds [NX | XX | GT | LT]",
         "Sets the time to live, milliseconds.",
@@ -44,6 +48,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         expireat,
         -3,
         Flags::WRITE,
+        Keys::one(Use::CHANGE),
         "1.2.0",
         "key unix-time-seconds [NX | XX | GT | LT]",
         "Sets when the key ends, seconds since 1970.",
@@ -53,23 +58,43 @@ pub(super) const COMMANDS: &[Spec] = &[
         pexpireat,
         -3,
         Flags::WRITE,
+        Keys::one(Use::CHANGE),
         "2.6.0",
         "key unix-time-milliseconds [NX | XX | GT | LT]",
         "Sets when the key ends, milliseconds since 1970.",
     ),
-    row("ttl", ttl, 2, Flags::READONLY, "1.0.0", "key", "Tells the time to live, seconds."),
-    row("pttl", pttl, 2, Flags::READONLY, "2.6.0", "key", "Tells the time to live, milliseconds."),
-    row("expiretime", expiretime, 2, Flags::READONLY, "7.0.0", "key", "Tells when the key ends, seconds since 1970."),
+    row("ttl", ttl, 2, Flags::READONLY, Keys::one(Use::READ), "1.0.0", "key", "Tells the time to live, seconds."),
+    row(
+        "pttl",
+        pttl,
+        2,
+        Flags::READONLY,
+        Keys::one(Use::READ),
+        "2.6.0",
+        "key",
+        "Tells the time to live, milliseconds.",
+    ),
+    row(
+        "expiretime",
+        expiretime,
+        2,
+        Flags::READONLY,
+        Keys::one(Use::READ),
+        "7.0.0",
+        "key",
+        "Tells when the key ends, seconds since 1970.",
+    ),
     row(
         "pexpiretime",
         pexpiretime,
         2,
         Flags::READONLY,
+        Keys::one(Use::READ),
         "7.0.0",
         "key",
         "Tells when the key ends, milliseconds since 1970.",
     ),
-    row("persist", persist, 2, Flags::WRITE, "2.2.0", "key", "Removes the time to live."),
+    row("persist", persist, 2, Flags::WRITE, Keys::one(Use::CHANGE), "2.2.0", "key", "Removes the time to live."),
 ];
 
 /// Sets a deadline, or removes the key at once if the deadline has passed, and tells which happened.
@@ -129,7 +154,7 @@ fn set(ctx: &mut Context<'_>, args: &[&[u8]], unit: Unit, command: &str) -> Resu
     let conditions = Conditions::parse(&args[3..])?;
     let deadline = unit.deadline(args[2], ctx.state.clock.now_ms, command)?;
     let mut keys = ctx.keys();
-    let Some(current) = keys.deadline(args[1]) else { return Ok(Reply::Int(0)) };
+    let Some(current) = keys.own_deadline(args[1]) else { return Ok(Reply::Int(0)) };
     if !conditions.allow(current, deadline) {
         return Ok(Reply::Int(0));
     }

@@ -3,23 +3,25 @@
 use super::arguments::{cursor, integer, is};
 use super::context::Context;
 use super::key::{ScanOptions, scan_reply};
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use crate::ds::extended::Extended;
 use crate::error::{Error, Result};
 use crate::keyspace::EventClass;
 use crate::reply::Reply;
 use crate::value::Hash;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
     arity: i32,
     flags: Flags,
+    keys: Keys,
     since: &'static str,
     usage: &'static str,
     summary: &'static str,
 ) -> Spec {
-    Spec::row(Group::Hash, name, run, arity, flags, Keys::ONE, since, "O(1)", usage, summary)
+    Spec::row(Group::Hash, name, run, arity, flags, keys, since, "O(1)", usage, summary)
 }
 
 const fn whole(spec: Spec) -> Spec {
@@ -31,42 +33,99 @@ const WRITE: Flags = Flags::WRITE.union(Flags::FAST);
 const GROW: Flags = WRITE.union(Flags::DENYOOM);
 
 pub(super) const COMMANDS: &[Spec] = &[
-    row("hset", hset, -4, GROW, "2.0.0", "key field value [field value ...]", "Sets fields of a hash."),
-    row("hsetnx", hsetnx, 4, GROW, "2.0.0", "key field value", "Sets a field unless it exists."),
+    row(
+        "hset",
+        hset,
+        -4,
+        GROW,
+        Keys::one(Use::CHANGE),
+        "2.0.0",
+        "key field value [field value ...]",
+        "Sets fields of a hash.",
+    ),
+    row("hsetnx", hsetnx, 4, GROW, Keys::one(Use::GROW), "2.0.0", "key field value", "Sets a field unless it exists."),
     row(
         "hmset",
         hmset,
         -4,
         GROW,
+        Keys::one(Use::CHANGE),
         "2.0.0",
         "key field value [field value ...]",
         "Sets fields of a hash (old form of HSET).",
     ),
-    row("hget", hget, 3, READ, "2.0.0", "key field", "Gets the value of a field."),
-    row("hmget", hmget, -3, READ, "2.0.0", "key field [field ...]", "Gets the values of several fields."),
-    row("hdel", hdel, -3, WRITE, "2.0.0", "key field [field ...]", "Removes fields."),
-    row("hlen", hlen, 2, READ, "2.0.0", "key", "Counts the fields."),
-    row("hstrlen", hstrlen, 3, READ, "3.2.0", "key field", "Tells the length of a field's value, bytes."),
-    row("hexists", hexists, 3, READ, "2.0.0", "key field", "Tells whether a field exists."),
-    row("hincrby", hincrby, 4, GROW, "2.0.0", "key field increment", "Adds to an integer in a field."),
+    row("hget", hget, 3, READ, Keys::one(Use::READ), "2.0.0", "key field", "Gets the value of a field."),
+    row(
+        "hmget",
+        hmget,
+        -3,
+        READ,
+        Keys::one(Use::READ),
+        "2.0.0",
+        "key field [field ...]",
+        "Gets the values of several fields.",
+    ),
+    row("hdel", hdel, -3, WRITE, Keys::one(Use::SHRINK), "2.0.0", "key field [field ...]", "Removes fields."),
+    row("hlen", hlen, 2, READ, Keys::one(Use::LOOK), "2.0.0", "key", "Counts the fields."),
+    row(
+        "hstrlen",
+        hstrlen,
+        3,
+        READ,
+        Keys::one(Use::LOOK),
+        "3.2.0",
+        "key field",
+        "Tells the length of a field's value, bytes.",
+    ),
+    row("hexists", hexists, 3, READ, Keys::one(Use::LOOK), "2.0.0", "key field", "Tells whether a field exists."),
+    row(
+        "hincrby",
+        hincrby,
+        4,
+        GROW,
+        Keys::one(Use::READ_CHANGE),
+        "2.0.0",
+        "key field increment",
+        "Adds to an integer in a field.",
+    ),
     row(
         "hincrbyfloat",
         hincrbyfloat,
         4,
         GROW,
+        Keys::one(Use::READ_CHANGE),
         "2.6.0",
         "key field increment",
         "Adds to a floating-point number in a field.",
     ),
-    whole(row("hgetall", hgetall, 2, Flags::READONLY, "2.0.0", "key", "Gets all fields and values.")),
-    whole(row("hkeys", hkeys, 2, Flags::READONLY, "2.0.0", "key", "Gets all fields.")),
-    whole(row("hvals", hvals, 2, Flags::READONLY, "2.0.0", "key", "Gets all values.")),
-    row("hrandfield", hrandfield, -2, Flags::READONLY, "6.2.0", "key [count [WITHVALUES]]", "Picks fields at random."),
+    whole(row(
+        "hgetall",
+        hgetall,
+        2,
+        Flags::READONLY,
+        Keys::one(Use::READ),
+        "2.0.0",
+        "key",
+        "Gets all fields and values.",
+    )),
+    whole(row("hkeys", hkeys, 2, Flags::READONLY, Keys::one(Use::READ), "2.0.0", "key", "Gets all fields.")),
+    whole(row("hvals", hvals, 2, Flags::READONLY, Keys::one(Use::READ), "2.0.0", "key", "Gets all values.")),
+    row(
+        "hrandfield",
+        hrandfield,
+        -2,
+        Flags::READONLY,
+        Keys::one(Use::READ),
+        "6.2.0",
+        "key [count [WITHVALUES]]",
+        "Picks fields at random.",
+    ),
     row(
         "hscan",
         hscan,
         -3,
         Flags::READONLY,
+        Keys::one(Use::READ),
         "2.8.0",
         "key cursor [MATCH pattern] [COUNT count]",
         "Lists the fields a part at a time.",
@@ -93,7 +152,7 @@ fn hmset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn hsetnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    if ctx.keys().get::<Hash>(args[1])?.is_some_and(|hash| hash.contains(args[2])) {
+    if ctx.keys().own_value::<Hash>(args[1])?.is_some_and(|hash| hash.contains(args[2])) {
         return Ok(Reply::Int(0));
     }
     set(ctx, args, "hsetnx")?;
@@ -146,6 +205,9 @@ fn hincrby(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn hincrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let by = Extended::parse(args[3]).ok_or_else(Error::not_a_float)?;
+    if by.is_infinite() {
+        return Err(Error::err("value is NaN or Infinity"));
+    }
     let mut keys = ctx.keys();
     let sum = keys.edit_or_create(args[1], |hash: &mut Hash, edit| hash.increment_by_float(args[2], by, edit))??;
     keys.notify(EventClass::HASH, "hincrbyfloat", args[1]);

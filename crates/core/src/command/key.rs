@@ -1,15 +1,17 @@
 //! Commands on keys of any type: DEL, EXISTS, TYPE, RENAME, COPY, MOVE, SCAN, OBJECT and the like.
 
-use super::arguments::{cursor, integer, is};
+use super::arguments::{cursor, database_number, integer, is};
 use super::connection::database;
 use super::context::Context;
 use super::server::{container, help};
-use super::spec::{Flags, Group, Keys, Run, Spec};
-use crate::ds::{glob, number};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
+use crate::ds::glob;
 use crate::error::{Error, Result};
 use crate::keyspace::EventClass;
+use crate::keyspace::entry::{EntryRef, ValueRef};
 use crate::reply::Reply;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -31,10 +33,10 @@ const READ: Flags = Flags::READONLY.union(Flags::FAST);
 const WRITE: Flags = Flags::WRITE;
 const PER_KEY: &str = "O(N) where N is the number of keys";
 const ALL_KEYS: &str = "O(N) where N is the number of keys in the database";
-const OBJECT_KEY: Keys = Keys::Range { first: 2, last: 2, step: 1 };
+const OBJECT_KEY: Keys = Keys::of_subcommand(Use::LOOK);
 
 pub(super) const COMMANDS: &[Spec] = &[
-    costs(PER_KEY, row("del", del, -2, WRITE, Keys::ALL, "1.0.0", "key [key ...]", "Removes keys.")),
+    costs(PER_KEY, row("del", del, -2, WRITE, Keys::all(Use::REMOVE), "1.0.0", "key [key ...]", "Removes keys.")),
     costs(
         PER_KEY,
         row(
@@ -42,7 +44,7 @@ pub(super) const COMMANDS: &[Spec] = &[
             unlink,
             -2,
             WRITE.union(Flags::FAST),
-            Keys::ALL,
+            Keys::all(Use::REMOVE),
             "4.0.0",
             "key [key ...]",
             "Removes keys; their memory is freed in the background.",
@@ -50,7 +52,16 @@ pub(super) const COMMANDS: &[Spec] = &[
     ),
     costs(
         PER_KEY,
-        row("exists", exists, -2, READ, Keys::ALL, "1.0.0", "key [key ...]", "Counts how many of the keys exist."),
+        row(
+            "exists",
+            exists,
+            -2,
+            READ,
+            Keys::all(Use::LOOK),
+            "1.0.0",
+            "key [key ...]",
+            "Counts how many of the keys exist.",
+        ),
     ),
     costs(
         PER_KEY,
@@ -59,16 +70,17 @@ pub(super) const COMMANDS: &[Spec] = &[
             touch,
             -2,
             READ,
-            Keys::ALL,
+            Keys::all(Use::LOOK),
             "3.2.1",
             "key [key ...]",
             "Marks keys as used; counts those that exist.",
         ),
     ),
-    row("type", kind, 2, READ, Keys::ONE, "1.0.0", "key", "Tells the type of a key's value."),
+    row("type", kind, 2, READ, Keys::one(Use::LOOK), "1.0.0", "key", "Tells the type of a key's value."),
     costs(
         ALL_KEYS,
-        row("keys", keys, 2, Flags::READONLY, Keys::None, "1.0.0", "pattern", "Lists all keys that match."),
+        row("keys", keys, 2, Flags::READONLY, Keys::None, "1.0.0", "pattern", "Lists all keys that match.")
+            .in_categories(&["@keyspace", "@dangerous"]),
     ),
     row("randomkey", randomkey, 1, Flags::READONLY, Keys::None, "1.0.0", "", "Picks a key at random."),
     row(
@@ -76,7 +88,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         rename,
         3,
         WRITE,
-        Keys::TWO,
+        Keys::two(Use::TAKE, Use::REPLACE),
         "1.0.0",
         "key newkey",
         "Gives a key another name, replacing what had it.",
@@ -86,7 +98,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         renamenx,
         3,
         WRITE.union(Flags::FAST),
-        Keys::TWO,
+        Keys::two(Use::TAKE, Use::CREATE),
         "1.0.0",
         "key newkey",
         "Gives a key another name unless it is taken.",
@@ -96,7 +108,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         move_key,
         3,
         WRITE.union(Flags::FAST),
-        Keys::ONE,
+        Keys::one(Use::READ_CHANGE),
         "1.0.0",
         "key db",
         "Moves a key to another database.",
@@ -108,7 +120,7 @@ pub(super) const COMMANDS: &[Spec] = &[
             copy,
             -3,
             WRITE.union(Flags::DENYOOM),
-            Keys::TWO,
+            Keys::two(Use::READ, Use::REPLACE),
             "6.2.0",
             "source destination [DB destination-db] [REPLACE]",
             "Copies a key.",
@@ -124,7 +136,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         "cursor [MATCH pattern] [COUNT count] [TYPE type]",
         "Lists the keys a part at a time.",
     ),
-    row("object", container, -2, Flags::empty(), Keys::None, "2.2.3", "", "Looks inside keys.").with(&[
+    row("object", container, -2, Flags::empty(), Keys::None, "2.2.3", "", "Looks inside keys.").holding(&[
         row(
             "object|encoding",
             object_encoding,
@@ -201,7 +213,8 @@ fn exists(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn touch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    exists(ctx, args)
+    let mut keys = ctx.keys();
+    Ok(Reply::Int(args[1..].iter().filter(|key| keys.touch(key)).count() as i64))
 }
 
 fn kind(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -211,7 +224,8 @@ fn kind(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 fn keys(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut found = Vec::new();
     ctx.keys().each_key(|key| {
-        if glob::matches(args[1], key) {
+        // A lone star takes the empty key too, which no other pattern does.
+        if args[1] == b"*" || glob::matches(args[1], key) {
             found.push(Reply::bulk(key));
         }
     });
@@ -237,13 +251,13 @@ fn renamenx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 /// Moves a key; None if there is none, false if the destination is taken.
 fn relocate(ctx: &mut Context<'_>, from: (usize, &[u8]), to: (usize, &[u8]), replace: bool) -> Result<Option<bool>> {
-    if !ctx.keys_in(from.0).exists(from.1) {
+    if !ctx.keys_in(from.0).owns(from.1) {
         return Ok(None);
     }
     if from == to {
         return Ok(Some(replace));
     }
-    if ctx.keys_in(to.0).exists(to.1) {
+    if ctx.keys_in(to.0).owns(to.1) {
         if !replace {
             return Ok(Some(false));
         }
@@ -258,7 +272,7 @@ fn relocate(ctx: &mut Context<'_>, from: (usize, &[u8]), to: (usize, &[u8]), rep
 
 fn move_key(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let from = ctx.session.db;
-    let to = database(ctx.state, integer(args[2])?)?;
+    let to = database(ctx.state, database_number(args[2])?)?;
     if from == to {
         return Err(Error::err("source and destination objects are the same"));
     }
@@ -272,7 +286,7 @@ fn copy(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     while let Some((option, after)) = rest.split_first() {
         rest = match after {
             [db, after @ ..] if is(option, "DB") => {
-                to = database(ctx.state, integer(db)?)?;
+                to = database(ctx.state, database_number(db)?)?;
                 after
             }
             _ if is(option, "REPLACE") => {
@@ -287,8 +301,12 @@ fn copy(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     }
     let Some(entry) = ctx.keys().copied(args[1], args[2]) else { return Ok(Reply::Int(0)) };
     let mut keys = ctx.keys_in(to);
-    if keys.exists(args[2]) && !replace {
-        return Ok(Reply::Int(0));
+    if keys.owns(args[2]) {
+        if !replace {
+            return Ok(Reply::Int(0));
+        }
+        // So that the copy counts as new, as in Redis.
+        keys.remove(args[2]);
     }
     keys.put_entry(entry);
     keys.arrived(EventClass::GENERIC, "copy_to", args[2]);
@@ -354,46 +372,36 @@ fn object_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
 }
 
 fn object_encoding(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    Ok(Reply::bulk_or_nil(ctx.keys().encoding(args[2])))
+    Ok(Reply::bulk_or_nil(ctx.keys().inspect(args[2]).map(EntryRef::encoding)))
 }
 
 fn object_refcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     // Redis shares the integers from 0 to 9999 and shows the largest number for them.
-    let mut keys = ctx.keys();
-    if !keys.peek(args[2]) {
-        return Ok(Reply::Nil);
-    }
-    let shared = keys
-        .string(args[2])
-        .ok()
-        .flatten()
-        .and_then(|bytes| number::parse_i64(&bytes))
-        .is_some_and(|n| (0..10_000).contains(&n));
-    Ok(Reply::Int(if shared { i32::MAX as i64 } else { 1 }))
+    let count = |entry: EntryRef<'_>| match entry.value() {
+        ValueRef::Int(0..10_000) => i32::MAX as i64,
+        _ => 1,
+    };
+    Ok(ctx.keys().inspect(args[2]).map_or(Reply::Nil, |entry| Reply::Int(count(entry))))
 }
 
 fn object_idletime(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    if !ctx.keys().peek(args[2]) {
-        return Ok(Reply::Nil);
-    }
+    let Some(seconds) = ctx.keys().idle_s(args[2]) else { return Ok(Reply::Nil) };
     if ctx.state.keyspace.shared.clock.lfu {
         return Err(Error::err(
             "An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies \
              at runtime LRU and LFU data will take some time to adjust.",
         ));
     }
-    Ok(ctx.keys().idle_s(args[2]).map_or(Reply::Nil, |seconds| Reply::Int(seconds as i64)))
+    Ok(Reply::Int(seconds as i64))
 }
 
 fn object_freq(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    if !ctx.keys().peek(args[2]) {
-        return Ok(Reply::Nil);
-    }
+    let Some(frequency) = ctx.keys().frequency(args[2]) else { return Ok(Reply::Nil) };
     if !ctx.state.keyspace.shared.clock.lfu {
         return Err(Error::err(
             "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
              between policies at runtime LRU and LFU data will take some time to adjust.",
         ));
     }
-    Ok(ctx.keys().frequency(args[2]).map_or(Reply::Nil, |count| Reply::Int(count as i64)))
+    Ok(Reply::Int(frequency as i64))
 }

@@ -1,14 +1,15 @@
 //! Commands on lists, waiting ones included.
 
-use super::arguments::{integer, is, positive_or, timeout};
+use super::arguments::{integer, is, opposable, pop_count, positive_or, timeout};
 use super::context::Context;
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use crate::error::{Error, Result};
 use crate::keyspace::{self, EventClass};
 use crate::reply::{Blob, Reply};
 use crate::value::List;
 use crate::value::list::Side;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -31,6 +32,8 @@ const WRITE: Flags = Flags::WRITE;
 const GROW: Flags = WRITE.union(Flags::DENYOOM);
 const FAST: Flags = Flags::FAST;
 const BLOCK: Flags = Flags::BLOCKING;
+/// Scripts may not call the older waiting commands.
+const BLOCK_OUTSIDE: Flags = BLOCK.union(Flags::NOSCRIPT);
 
 pub(super) const COMMANDS: &[Spec] = &[
     row(
@@ -38,7 +41,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         lpush,
         -3,
         GROW.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::GROW),
         "1.0.0",
         "key element [element ...]",
         "Adds elements to the front of a list.",
@@ -48,7 +51,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         rpush,
         -3,
         GROW.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::GROW),
         "1.0.0",
         "key element [element ...]",
         "Adds elements to the end of a list.",
@@ -58,7 +61,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         lpushx,
         -3,
         GROW.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::GROW),
         "2.2.0",
         "key element [element ...]",
         "Adds to the front of a list that exists.",
@@ -68,7 +71,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         rpushx,
         -3,
         GROW.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::GROW),
         "2.2.0",
         "key element [element ...]",
         "Adds to the end of a list that exists.",
@@ -78,7 +81,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         lpop,
         -2,
         WRITE.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::TAKE),
         "1.0.0",
         "key [count]",
         "Takes elements from the front of a list.",
@@ -88,33 +91,69 @@ pub(super) const COMMANDS: &[Spec] = &[
         rpop,
         -2,
         WRITE.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::TAKE),
         "1.0.0",
         "key [count]",
         "Takes elements from the end of a list.",
     ),
-    row("llen", llen, 2, READ.union(FAST), Keys::ONE, "1.0.0", "key", "Tells the length of a list."),
-    long(row("lindex", lindex, 3, READ, Keys::ONE, "1.0.0", "key index", "Gets the element at an index.")),
-    long(row("lset", lset, 4, GROW, Keys::ONE, "1.0.0", "key index element", "Replaces the element at an index.")),
+    row("llen", llen, 2, READ.union(FAST), Keys::one(Use::LOOK), "1.0.0", "key", "Tells the length of a list."),
+    long(row("lindex", lindex, 3, READ, Keys::one(Use::READ), "1.0.0", "key index", "Gets the element at an index.")),
+    long(row(
+        "lset",
+        lset,
+        4,
+        GROW,
+        Keys::one(Use::CHANGE),
+        "1.0.0",
+        "key index element",
+        "Replaces the element at an index.",
+    )),
     long(row(
         "linsert",
         linsert,
         5,
         GROW,
-        Keys::ONE,
+        Keys::one(Use::GROW),
         "2.2.0",
         "key BEFORE | AFTER pivot element",
         "Inserts before or after another element.",
     )),
-    long(row("lrange", lrange, 4, READ, Keys::ONE, "1.0.0", "key start stop", "Gets the elements of a range.")),
-    long(row("ltrim", ltrim, 4, WRITE, Keys::ONE, "1.0.0", "key start stop", "Keeps only the elements of a range.")),
-    long(row("lrem", lrem, 4, WRITE, Keys::ONE, "1.0.0", "key count element", "Removes elements equal to a value.")),
+    long(row(
+        "lrange",
+        lrange,
+        4,
+        READ,
+        Keys::one(Use::READ),
+        "1.0.0",
+        "key start stop",
+        "Gets the elements of a range.",
+    )),
+    long(row(
+        "ltrim",
+        ltrim,
+        4,
+        WRITE,
+        Keys::one(Use::SHRINK),
+        "1.0.0",
+        "key start stop",
+        "Keeps only the elements of a range.",
+    )),
+    long(row(
+        "lrem",
+        lrem,
+        4,
+        WRITE,
+        Keys::one(Use::SHRINK),
+        "1.0.0",
+        "key count element",
+        "Removes elements equal to a value.",
+    )),
     long(row(
         "lpos",
         lpos,
         -3,
         READ,
-        Keys::ONE,
+        Keys::one(Use::READ),
         "6.0.6",
         "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
         "Finds the indexes of elements equal to a value.",
@@ -124,7 +163,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         rpoplpush,
         3,
         GROW,
-        Keys::TWO,
+        Keys::two(Use::TAKE, Use::GROW),
         "1.2.0",
         "source destination",
         "Moves the last element to the front of another list.",
@@ -134,7 +173,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         lmove,
         5,
         GROW,
-        Keys::TWO,
+        Keys::two(Use::TAKE, Use::GROW),
         "6.2.0",
         "source destination LEFT | RIGHT LEFT | RIGHT",
         "Moves an element between lists.",
@@ -144,7 +183,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         lmpop,
         -4,
         WRITE,
-        Keys::NUMKEYS_FIRST,
+        Keys::counted(Use::TAKE, 1),
         "7.0.0",
         "numkeys key [key ...] LEFT | RIGHT [COUNT count]",
         "Takes elements from the first list that has any.",
@@ -153,8 +192,8 @@ pub(super) const COMMANDS: &[Spec] = &[
         "blpop",
         blpop,
         -3,
-        WRITE.union(BLOCK),
-        Keys::ALL_BUT_TIMEOUT,
+        WRITE.union(BLOCK_OUTSIDE),
+        Keys::all_but_last(Use::TAKE),
         "2.0.0",
         "key [key ...] timeout",
         "LPOP that waits for an element.",
@@ -163,8 +202,8 @@ pub(super) const COMMANDS: &[Spec] = &[
         "brpop",
         brpop,
         -3,
-        WRITE.union(BLOCK),
-        Keys::ALL_BUT_TIMEOUT,
+        WRITE.union(BLOCK_OUTSIDE),
+        Keys::all_but_last(Use::TAKE),
         "2.0.0",
         "key [key ...] timeout",
         "RPOP that waits for an element.",
@@ -173,8 +212,8 @@ pub(super) const COMMANDS: &[Spec] = &[
         "brpoplpush",
         brpoplpush,
         4,
-        GROW.union(BLOCK),
-        Keys::TWO,
+        GROW.union(BLOCK_OUTSIDE),
+        Keys::two(Use::TAKE, Use::GROW),
         "2.2.0",
         "source destination timeout",
         "RPOPLPUSH that waits for an element.",
@@ -183,8 +222,8 @@ pub(super) const COMMANDS: &[Spec] = &[
         "blmove",
         blmove,
         6,
-        GROW.union(BLOCK),
-        Keys::TWO,
+        GROW.union(BLOCK_OUTSIDE),
+        Keys::two(Use::TAKE, Use::GROW),
         "6.2.0",
         "source destination LEFT | RIGHT LEFT | RIGHT timeout",
         "LMOVE that waits for an element.",
@@ -194,7 +233,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         blmpop,
         -5,
         WRITE.union(BLOCK),
-        Keys::NUMKEYS_SECOND,
+        Keys::counted(Use::TAKE, 2),
         "7.0.0",
         "timeout numkeys key [key ...] LEFT | RIGHT [COUNT count]",
         "LMPOP that waits for an element.",
@@ -221,7 +260,7 @@ fn push(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<Reply> {
 }
 
 fn push_existing(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<Reply> {
-    if ctx.keys().get::<List>(args[1])?.is_none() { Ok(Reply::Int(0)) } else { push(ctx, args, side) }
+    if ctx.keys().own_value::<List>(args[1])?.is_none() { Ok(Reply::Int(0)) } else { push(ctx, args, side) }
 }
 
 fn lpush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -290,7 +329,7 @@ fn lindex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn lset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut keys = ctx.keys();
-    if keys.get::<List>(args[1])?.is_none() {
+    if keys.own_value::<List>(args[1])?.is_none() {
         return Err(Error::no_such_key());
     }
     let index = integer(args[2])?;
@@ -344,29 +383,20 @@ fn lrem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn lpos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let (mut rank, mut count, mut looked_at) = (1, None, 0);
-    let options = &args[3..];
-    if !options.len().is_multiple_of(2) {
-        return Err(Error::syntax());
-    }
-    for pair in options.chunks(2) {
-        match pair[0] {
+    for pair in args[3..].chunks(2) {
+        let [option, value] = pair else { return Err(Error::syntax()) };
+        match option {
             o if is(o, "RANK") => {
-                rank = integer(pair[1])?;
+                rank = opposable(value)?;
                 if rank == 0 {
                     return Err(Error::err(
                         "RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative \
                          to start from the end of the list",
                     ));
                 }
-                // Its opposite does not exist.
-                if rank == i64::MIN {
-                    return Err(Error::err(
-                        "value is out of range, value must between -9223372036854775807 and 9223372036854775807",
-                    ));
-                }
             }
-            o if is(o, "COUNT") => count = Some(not_negative(pair[1], "COUNT can't be negative")?),
-            o if is(o, "MAXLEN") => looked_at = not_negative(pair[1], "MAXLEN can't be negative")?,
+            o if is(o, "COUNT") => count = Some(not_negative(value, "COUNT can't be negative")?),
+            o if is(o, "MAXLEN") => looked_at = not_negative(value, "MAXLEN can't be negative")?,
             _ => return Err(Error::syntax()),
         }
     }
@@ -398,11 +428,11 @@ fn move_one(
     from: Side,
     to: Side,
 ) -> Result<Option<Blob>> {
-    if keys.get::<List>(source)?.is_none() {
+    if keys.own_value::<List>(source)?.is_none() {
         return Ok(None);
     }
     // The destination's type is checked before anything is taken.
-    keys.get::<List>(destination)?;
+    keys.own_value::<List>(destination)?;
     let element = keys.edit(source, |list: &mut List, edit| list.pop(from, edit))?.flatten();
     let Some(element) = element else { return Ok(None) };
     keys.edit_or_create(destination, |list: &mut List, edit| list.push(to, &[&element], edit))?;
@@ -424,7 +454,9 @@ fn lmove(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn block_move(ctx: &mut Context<'_>, args: &[&[u8]], from: Side, to: Side, timeout_arg: &[u8]) -> Result<Reply> {
     let deadline = timeout(timeout_arg, ctx.state.clock.now_ms)?;
-    match move_one(&mut ctx.keys(), args[1], args[2], from, to)? {
+    let may_take = ctx.may_take::<List>(args[1]);
+    let moved = if may_take { move_one(&mut ctx.keys(), args[1], args[2], from, to)? } else { None };
+    match moved {
         Some(element) => Ok(Reply::Bulk(element)),
         // A wait that may not begin answers nil, one that ends in vain answers the nil array (Redis 7).
         None if !ctx.may_block() => Ok(Reply::Nil),
@@ -446,6 +478,9 @@ fn block_pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<Reply>
     let keys = &args[1..args.len() - 1];
     let deadline = timeout(args[args.len() - 1], ctx.state.clock.now_ms)?;
     for key in keys {
+        if !ctx.may_take::<List>(key) {
+            continue;
+        }
         if let Some(elements) = take(&mut ctx.keys(), key, side, 1)? {
             let element = elements.into_iter().next().map_or(Reply::Nil, Reply::Bulk);
             return Ok(Reply::Array(vec![Reply::bulk(key), element]));
@@ -473,18 +508,15 @@ impl<'a, 'b> MultiPop<'a, 'b> {
     fn parse(args: &'b [&'a [u8]]) -> Result<Self> {
         let numkeys = positive_or(args[0], "numkeys should be greater than 0")?;
         let keys = args.get(1..1 + numkeys).ok_or_else(Error::syntax)?;
-        let (side, count) = match &args[1 + numkeys..] {
-            [where_from] => (side(where_from)?, 1),
-            [where_from, option, count] if is(option, "COUNT") => {
-                (side(where_from)?, positive_or(count, "count should be greater than 0")?)
-            }
-            _ => return Err(Error::syntax()),
-        };
-        Ok(MultiPop { keys, side, count })
+        let (end, options) = args[1 + numkeys..].split_first().ok_or_else(Error::syntax)?;
+        Ok(MultiPop { keys, side: side(end)?, count: pop_count(options)? })
     }
 
     fn pop(&self, ctx: &mut Context<'_>) -> Result<Option<Reply>> {
         for key in self.keys {
+            if !ctx.may_take::<List>(key) {
+                continue;
+            }
             if let Some(elements) = take(&mut ctx.keys(), key, self.side, self.count)? {
                 let elements = elements.into_iter().map(Reply::Bulk).collect();
                 return Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Array(elements)])));

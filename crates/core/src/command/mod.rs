@@ -4,12 +4,14 @@ pub mod arguments;
 pub mod context;
 pub mod deliver;
 pub mod dispatch;
+pub mod key_spec;
 pub mod spec;
 pub mod table;
 pub mod waiting;
 
 mod bitmap;
 mod client;
+mod cluster;
 mod commands;
 mod config;
 mod debug;
@@ -26,9 +28,12 @@ mod zset_range;
 
 pub(crate) mod connection;
 mod pubsub;
+mod records;
+mod script;
 mod server;
 mod set;
 mod sort;
+mod sql;
 mod string;
 mod transaction;
 

@@ -2,7 +2,7 @@
 
 use super::context::{Context, Origin};
 use super::deliver;
-use super::spec::{Flags, Group, Keys, Spec};
+use super::spec::{Flags, Group, Keys, Spec, Use};
 use crate::error::Result;
 use crate::pubsub::Kind;
 use crate::reply::Reply;
@@ -26,6 +26,7 @@ const fn listen(name: &'static str, run: super::spec::Run, arity: i32, summary: 
         summary,
         usage: if arity == -1 { "[name [name ...]]" } else { "name [name ...]" },
         subcommands: &[],
+        categories: None,
     }
 }
 
@@ -48,43 +49,49 @@ const fn sub(
         summary,
         usage: "",
         subcommands: &[],
+        categories: None,
     }
 }
+
+const SENDS: Flags =
+    Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST).union(Flags::MAY_REPLICATE);
+
+/// Shard channels belong to slots, as keys do.
+const CHANNELS: Keys = Keys::all(Use::NOT_KEY);
 
 pub(super) const COMMANDS: &[Spec] = &[
     listen("subscribe", subscribe, -2, "Listens to channels."),
     listen("psubscribe", psubscribe, -2, "Listens to all channels that match a pattern."),
-    Spec { since: "7.0.0", ..listen("ssubscribe", ssubscribe, -2, "Listens to shard channels.") },
+    Spec { since: "7.0.0", keys: CHANNELS, ..listen("ssubscribe", ssubscribe, -2, "Listens to shard channels.") },
     listen("unsubscribe", unsubscribe, -1, "Stops listening to channels, or to all of them."),
     listen("punsubscribe", punsubscribe, -1, "Stops listening to patterns, or to all of them."),
-    Spec { since: "7.0.0", ..listen("sunsubscribe", sunsubscribe, -1, "Stops listening to shard channels, or all.") },
     Spec {
-        flags: Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST).union(Flags::MAY_REPLICATE),
+        since: "7.0.0",
+        keys: CHANNELS,
+        ..listen("sunsubscribe", sunsubscribe, -1, "Stops listening to shard channels, or all.")
+    },
+    Spec {
+        flags: SENDS,
         usage: "channel message",
         ..sub("publish", publish, 3, "2.0.0", "Sends a message to a channel.")
     },
     Spec {
-        flags: Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST).union(Flags::MAY_REPLICATE),
+        flags: SENDS,
         usage: "shardchannel message",
+        keys: Keys::one(Use::NOT_KEY),
         ..sub("spublish", spublish, 3, "7.0.0", "Sends a message to a shard channel.")
     },
-    Spec {
-        subcommands: &[
-            sub("pubsub|channels", pubsub_channels, -2, "2.8.0", "Lists the channels that have a subscriber."),
-            sub("pubsub|numsub", pubsub_numsub, -2, "2.8.0", "Counts the subscribers of channels."),
-            sub("pubsub|numpat", pubsub_numpat, 2, "2.8.0", "Counts the patterns subscribed to."),
-            sub(
-                "pubsub|shardchannels",
-                pubsub_shardchannels,
-                -2,
-                "7.0.0",
-                "Lists the shard channels with a subscriber.",
-            ),
-            sub("pubsub|shardnumsub", pubsub_shardnumsub, -2, "7.0.0", "Counts the subscribers of shard channels."),
-            sub("pubsub|help", pubsub_help, 2, "6.2.0", "Shows what PUBSUB can do."),
-        ],
-        ..sub("pubsub", super::server::container, -2, "2.8.0", "Looks at channels and their subscribers.")
-    },
+    sub("pubsub", super::server::container, -2, "2.8.0", "Looks at channels and their subscribers.").holding(&[
+        sub("pubsub|channels", pubsub_channels, -2, "2.8.0", "Lists the channels that have a subscriber."),
+        sub("pubsub|numsub", pubsub_numsub, -2, "2.8.0", "Counts the subscribers of channels."),
+        sub("pubsub|numpat", pubsub_numpat, 2, "2.8.0", "Counts the patterns subscribed to."),
+        sub("pubsub|shardchannels", pubsub_shardchannels, -2, "7.0.0", "Lists the shard channels with a subscriber."),
+        sub("pubsub|shardnumsub", pubsub_shardnumsub, -2, "7.0.0", "Counts the subscribers of shard channels."),
+        Spec {
+            flags: Flags::LOADING.union(Flags::STALE),
+            ..sub("pubsub|help", pubsub_help, 2, "6.2.0", "Shows what PUBSUB can do.")
+        },
+    ]),
 ];
 
 fn names(session: &mut Session, kind: Kind) -> &mut BTreeSet<Box<[u8]>> {

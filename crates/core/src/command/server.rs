@@ -3,7 +3,7 @@
 use super::arguments::{integer, is};
 use super::connection::database;
 use super::context::Context;
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use super::table::TABLE;
 use crate::ds::number;
 use crate::error::{Error, Result};
@@ -28,34 +28,50 @@ const fn since(version: &'static str, spec: Spec) -> Spec {
 }
 
 const ANYTIME: Flags = Flags::LOADING.union(Flags::STALE);
-const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(ANYTIME);
+const WATCH: Flags = Flags::ADMIN.union(ANYTIME);
+const ADMIN: Flags = WATCH.union(Flags::NOSCRIPT);
 const FAST: Flags = ANYTIME.union(Flags::FAST);
 
 pub(super) const COMMANDS: &[Spec] = &[
-    row("dbsize", dbsize, 1, Flags::READONLY.union(Flags::FAST), "", "Counts the keys of the database."),
-    row("flushdb", flushdb, -1, Flags::WRITE, "[ASYNC | SYNC]", "Removes all keys of the database."),
-    row("flushall", flushall, -1, Flags::WRITE, "[ASYNC | SYNC]", "Removes all keys of all databases; tables stay."),
+    row("dbsize", dbsize, 1, Flags::READONLY.union(Flags::FAST), "", "Counts the keys of the database.")
+        .in_categories(&["@keyspace"]),
+    row("flushdb", flushdb, -1, Flags::WRITE, "[ASYNC | SYNC]", "Removes all keys of the database.")
+        .in_categories(&["@keyspace", "@dangerous"]),
+    row("flushall", flushall, -1, Flags::WRITE, "[ASYNC | SYNC]", "Removes all keys of all databases; tables stay.")
+        .in_categories(&["@keyspace", "@dangerous"]),
     since(
         "4.0.0",
         row("swapdb", swapdb, 3, Flags::WRITE.union(Flags::FAST), "index1 index2", "Exchanges two databases."),
-    ),
+    )
+    .in_categories(&["@keyspace", "@dangerous"]),
     since("2.6.0", row("time", time, 1, FAST, "", "Tells the server's time.")),
     since(
         "2.8.12",
         row("role", role, 1, FAST.union(Flags::NOSCRIPT), "", "Tells the part the server plays in replication."),
-    ),
+    )
+    .in_categories(&["@admin", "@dangerous"]),
     since(
         "3.0.0",
         row("wait", wait, 3, Flags::NOSCRIPT, "numreplicas timeout", "Counts the replicas that have all writes."),
+    )
+    .in_categories(&["@connection"]),
+    row(
+        "shutdown",
+        shutdown,
+        -1,
+        ADMIN.union(Flags::ALLOW_BUSY).union(Flags::NO_MULTI),
+        "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
+        "Ends the server.",
     ),
-    row("lastsave", lastsave, 1, FAST, "", "Tells when the data was last saved."),
+    row("lastsave", lastsave, 1, FAST, "", "Tells when the data was last saved.")
+        .in_categories(&["@admin", "@dangerous"]),
     since(
         "5.0.0",
         row("lolwut", lolwut, -1, Flags::READONLY.union(Flags::FAST), "[VERSION version]", "Shows some art."),
     ),
-    since("4.0.0", row("memory", container, -2, Flags::empty(), "", "Looks at memory.")).with(&[
+    since("4.0.0", row("memory", container, -2, Flags::empty(), "", "Looks at memory.")).holding(&[
         Spec {
-            keys: Keys::Range { first: 2, last: 2, step: 1 },
+            keys: Keys::of_subcommand(Use::LOOK),
             ..row(
                 "memory|usage",
                 memory_usage,
@@ -71,10 +87,10 @@ pub(super) const COMMANDS: &[Spec] = &[
         row("memory|malloc-stats", malloc_stats, 2, Flags::empty(), "", "Shows the allocator's own statistics."),
         row("memory|help", memory_help, 2, ANYTIME, "", "Shows what MEMORY can do."),
     ]),
-    since("2.2.12", row("slowlog", container, -2, Flags::empty(), "", "Looks at slow requests.")).with(&[
-        row("slowlog|get", slowlog_get, -2, ADMIN, "[count]", "Shows the last slow requests."),
-        row("slowlog|len", slowlog_len, 2, ADMIN, "", "Counts the entries of the slow log."),
-        row("slowlog|reset", slowlog_reset, 2, ADMIN, "", "Empties the slow log."),
+    since("2.2.12", row("slowlog", container, -2, Flags::empty(), "", "Looks at slow requests.")).holding(&[
+        row("slowlog|get", slowlog_get, -2, WATCH, "[count]", "Shows the last slow requests."),
+        row("slowlog|len", slowlog_len, 2, WATCH, "", "Counts the entries of the slow log."),
+        row("slowlog|reset", slowlog_reset, 2, WATCH, "", "Empties the slow log."),
         row("slowlog|help", slowlog_help, 2, ANYTIME, "", "Shows what SLOWLOG can do."),
     ]),
 ];
@@ -125,7 +141,10 @@ fn flushall(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let index = |arg: &[u8], error: &'static str| number::parse_i64(arg).ok_or_else(|| Error::err(error));
+    let index = |arg: &[u8], error: &'static str| {
+        let index = number::parse_i64(arg).filter(|n| i32::try_from(*n).is_ok());
+        index.ok_or_else(|| Error::err(error))
+    };
     let a = database(ctx.state, index(args[1], "invalid first DB index")?)?;
     let b = database(ctx.state, index(args[2], "invalid second DB index")?)?;
     ctx.state.keyspace.swap(a, b, &mut ctx.effect.keys);
@@ -149,6 +168,19 @@ fn wait(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     }
     // There are no replicas yet, so none can acknowledge and there is nothing to wait for.
     Ok(Reply::Int(0))
+}
+
+/// There is no data to save yet, so the options that steer saving are read and change nothing.
+fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let known = |arg: &&[u8]| ["NOSAVE", "SAVE", "NOW", "FORCE"].iter().any(|word| is(arg, word));
+    match &args[1..] {
+        [only] if is(only, "ABORT") => Err(Error::err("No shutdown in progress.")),
+        options if options.iter().all(known) => {
+            ctx.state.shutdown_wanted = true;
+            Ok(Reply::None)
+        }
+        _ => Err(Error::syntax()),
+    }
 }
 
 fn lastsave(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
@@ -225,6 +257,9 @@ fn memory_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
 }
 
 fn slowlog_get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    if args.len() > 3 {
+        return Err(super::dispatch::wrong_subcommand("slowlog", args[1]));
+    }
     let count = match args.get(2) {
         None => 10,
         Some(arg) => {

@@ -3,13 +3,14 @@
 use super::arguments::{cursor, positive_or};
 use super::context::Context;
 use super::key::{ScanOptions, scan_reply};
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use crate::error::{Error, Result};
 use crate::keyspace::EventClass;
 use crate::reply::Reply;
 use crate::value::set_algebra;
 use crate::value::{Set, Thresholds, Value};
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -33,15 +34,33 @@ const GROW: Flags = WRITE.union(Flags::DENYOOM);
 const FAST: Flags = Flags::FAST;
 
 pub(super) const COMMANDS: &[Spec] = &[
-    row("sadd", sadd, -3, GROW.union(FAST), Keys::ONE, "1.0.0", "key member [member ...]", "Adds members to a set."),
-    row("srem", srem, -3, WRITE.union(FAST), Keys::ONE, "1.0.0", "key member [member ...]", "Removes members."),
-    row("scard", scard, 2, READ.union(FAST), Keys::ONE, "1.0.0", "key", "Counts the members."),
+    row(
+        "sadd",
+        sadd,
+        -3,
+        GROW.union(FAST),
+        Keys::one(Use::GROW),
+        "1.0.0",
+        "key member [member ...]",
+        "Adds members to a set.",
+    ),
+    row(
+        "srem",
+        srem,
+        -3,
+        WRITE.union(FAST),
+        Keys::one(Use::SHRINK),
+        "1.0.0",
+        "key member [member ...]",
+        "Removes members.",
+    ),
+    row("scard", scard, 2, READ.union(FAST), Keys::one(Use::LOOK), "1.0.0", "key", "Counts the members."),
     row(
         "sismember",
         sismember,
         3,
         READ.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::LOOK),
         "1.0.0",
         "key member",
         "Tells whether a member is there.",
@@ -51,30 +70,30 @@ pub(super) const COMMANDS: &[Spec] = &[
         smismember,
         -3,
         READ.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::READ),
         "6.2.0",
         "key member [member ...]",
         "Tells of several members whether they are there.",
     ),
-    algebra(row("smembers", smembers, 2, READ, Keys::ONE, "1.0.0", "key", "Gets all members.")),
+    algebra(row("smembers", smembers, 2, READ, Keys::one(Use::READ), "1.0.0", "key", "Gets all members.")),
     row(
         "smove",
         smove,
         4,
         WRITE.union(FAST),
-        Keys::TWO,
+        Keys::two(Use::TAKE, Use::GROW),
         "1.0.0",
         "source destination member",
         "Moves a member to another set.",
     ),
-    row("spop", spop, -2, WRITE.union(FAST), Keys::ONE, "1.0.0", "key [count]", "Takes members at random."),
-    row("srandmember", srandmember, -2, READ, Keys::ONE, "1.0.0", "key [count]", "Picks members at random."),
+    row("spop", spop, -2, WRITE.union(FAST), Keys::one(Use::TAKE), "1.0.0", "key [count]", "Takes members at random."),
+    row("srandmember", srandmember, -2, READ, Keys::one(Use::READ), "1.0.0", "key [count]", "Picks members at random."),
     row(
         "sscan",
         sscan,
         -3,
         READ,
-        Keys::ONE,
+        Keys::one(Use::READ),
         "2.8.0",
         "key cursor [MATCH pattern] [COUNT count]",
         "Lists the members a part at a time.",
@@ -84,18 +103,27 @@ pub(super) const COMMANDS: &[Spec] = &[
         sinter,
         -2,
         READ,
-        Keys::ALL,
+        Keys::all(Use::READ),
         "1.0.0",
         "key [key ...]",
         "Gets the members common to all sets.",
     )),
-    algebra(row("sunion", sunion, -2, READ, Keys::ALL, "1.0.0", "key [key ...]", "Gets the members of any set.")),
+    algebra(row(
+        "sunion",
+        sunion,
+        -2,
+        READ,
+        Keys::all(Use::READ),
+        "1.0.0",
+        "key [key ...]",
+        "Gets the members of any set.",
+    )),
     algebra(row(
         "sdiff",
         sdiff,
         -2,
         READ,
-        Keys::ALL,
+        Keys::all(Use::READ),
         "1.0.0",
         "key [key ...]",
         "Gets the members of the first set that no other has.",
@@ -105,7 +133,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         sinterstore,
         -3,
         GROW,
-        Keys::ALL,
+        Keys::one(Use::CHANGE).and_rest(Use::READ, 2),
         "1.0.0",
         "destination key [key ...]",
         "Stores the members common to all sets.",
@@ -115,7 +143,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         sunionstore,
         -3,
         GROW,
-        Keys::ALL,
+        Keys::one(Use::REPLACE).and_rest(Use::READ, 2),
         "1.0.0",
         "destination key [key ...]",
         "Stores the members of any set.",
@@ -125,7 +153,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         sdiffstore,
         -3,
         GROW,
-        Keys::ALL,
+        Keys::one(Use::REPLACE).and_rest(Use::READ, 2),
         "1.0.0",
         "destination key [key ...]",
         "Stores the members of the first set that no other has.",
@@ -135,7 +163,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         sintercard,
         -3,
         READ,
-        Keys::NUMKEYS_FIRST,
+        Keys::counted(Use::READ, 1),
         "7.0.0",
         "numkeys key [key ...] [LIMIT limit]",
         "Counts the members common to all sets.",
@@ -188,9 +216,9 @@ fn smembers(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 fn smove(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let (source, destination, member) = (args[1], args[2], args[3]);
     let mut keys = ctx.keys();
-    let Some(set) = keys.get::<Set>(source)? else { return Ok(Reply::Int(0)) };
+    let Some(set) = keys.own_value::<Set>(source)? else { return Ok(Reply::Int(0)) };
     let has = set.contains(member);
-    keys.get::<Set>(destination)?;
+    keys.own_value::<Set>(destination)?;
     if source == destination {
         return Ok(Reply::Int(has as i64));
     }
@@ -240,8 +268,7 @@ fn srandmember(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     };
     let Some(set) = keys.get::<Set>(key)? else { return Ok(Reply::Array(Vec::new())) };
     Ok(if count >= 0 {
-        // Distinct members are a set to RESP3, repeated ones cannot be.
-        Reply::Set(set.sample(count as usize, &mut random).into_iter().map(Reply::bulk).collect())
+        Reply::bulks(set.sample(count as usize, &mut random))
     } else {
         Reply::bulks((0..count.unsigned_abs()).filter_map(|_| set.random(&mut random)))
     })

@@ -2,7 +2,7 @@
 
 use super::arguments::{integer, is};
 use super::context::Context;
-use super::spec::{Flags, Group, Keys, Spec};
+use super::spec::{Find, Flags, Group, Keys, Spec, Use};
 use crate::ds::number;
 use crate::error::{Error, Result};
 use crate::keyspace::entry::ValueRef;
@@ -18,6 +18,11 @@ const SORT_RO_USAGE: &str =
     "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]";
 const COMPLEXITY: &str = "O(N+M*log(M)) where N is the number of elements and M of those returned";
 
+const CATEGORIES: &[&str] = &["@list", "@set", "@sortedset", "@dangerous"];
+
+/// The key that is sorted, and those that BY and GET make of its elements.
+const WITH_PATTERNS: Keys = Keys::one(Use::READ).and(Use::READ, 0, Find::Anywhere(|_| None));
+
 pub(super) const COMMANDS: &[Spec] = &[
     Spec::row(
         Group::Generic,
@@ -25,30 +30,32 @@ pub(super) const COMMANDS: &[Spec] = &[
         sort,
         -2,
         Flags::WRITE.union(Flags::DENYOOM),
-        Keys::Found { shown: (1, 1, 1), find: sort_keys },
+        WITH_PATTERNS.and(Use::REPLACE, 0, Find::Anywhere(stored)),
         "1.0.0",
         COMPLEXITY,
         SORT_USAGE,
         "Sorts the elements of a list, set or sorted set.",
-    ),
+    )
+    .in_categories(CATEGORIES),
     Spec::row(
         Group::Generic,
         "sort_ro",
         sort_ro,
         -2,
         Flags::READONLY,
-        Keys::ONE,
+        WITH_PATTERNS,
         "7.0.0",
         COMPLEXITY,
         SORT_RO_USAGE,
         "Sorts the elements of a list, set or sorted set, without storing them.",
-    ),
+    )
+    .in_categories(CATEGORIES),
 ];
 
-/// The key that is sorted, and the one that STORE names (the last, if there are several).
-fn sort_keys(args: &[&[u8]]) -> Option<Vec<usize>> {
+/// The key that STORE names (the last, if there are several).
+fn stored(args: &[&[u8]]) -> Option<usize> {
     let store = (2..args.len().saturating_sub(1)).rev().find(|at| is(args[*at], "STORE"));
-    Some(std::iter::once(1).chain(store.map(|at| at + 1)).collect())
+    store.map(|at| at + 1)
 }
 
 /// The options of SORT.

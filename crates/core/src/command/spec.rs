@@ -1,6 +1,7 @@
 //! One row of the command table: what dispatch, COMMAND and its subcommands need to know of a command.
 
 use super::context::Context;
+pub use super::key_spec::{Find, Keys, Use};
 use crate::error::Result;
 use crate::reply::Reply;
 use bitflags::bitflags;
@@ -54,6 +55,10 @@ bitflags! {
         const MAY_REPLICATE = 1 << 19;
         /// Works on SQL tables.
         const SQL = 1 << 20;
+        /// May do without the keys that it has.
+        const NO_MANDATORY_KEYS = 1 << 21;
+        /// Not shown to MONITOR as such.
+        const SKIP_MONITOR = 1 << 22;
     }
 }
 
@@ -97,57 +102,6 @@ impl Group {
     }
 }
 
-/// Where a command's keys stand among its arguments.
-#[derive(Clone, Copy)]
-pub enum Keys {
-    /// It has none.
-    None,
-    /// From `first` to `last` (negative counts from the end), every `step`.
-    Range {
-        /// Position of the first key.
-        first: i32,
-        /// Position of the last key; -1 is the last argument.
-        last: i32,
-        /// Distance between keys.
-        step: i32,
-    },
-    /// A function finds them; the range is what COMMAND INFO shows.
-    Found {
-        /// What COMMAND INFO shows: first, last, step.
-        shown: (i32, i32, i32),
-        /// Positions of the keys, or None when the arguments make no sense.
-        find: fn(&[&[u8]]) -> Option<Vec<usize>>,
-    },
-}
-
-impl Keys {
-    /// One key, right after the name.
-    pub const ONE: Keys = Keys::Range { first: 1, last: 1, step: 1 };
-    /// Two keys, right after the name.
-    pub const TWO: Keys = Keys::Range { first: 1, last: 2, step: 1 };
-    /// Every argument is a key.
-    pub const ALL: Keys = Keys::Range { first: 1, last: -1, step: 1 };
-    /// Keys and values in turn.
-    pub const PAIRS: Keys = Keys::Range { first: 1, last: -1, step: 2 };
-    /// Every argument but the last, a timeout, is a key.
-    pub const ALL_BUT_TIMEOUT: Keys = Keys::Range { first: 1, last: -2, step: 1 };
-    /// `NAME numkeys key ...`
-    pub const NUMKEYS_FIRST: Keys = Keys::Found { shown: (0, 0, 0), find: |args| counted_keys(args, 1, &[]) };
-    /// `NAME x numkeys key ...`
-    pub const NUMKEYS_SECOND: Keys = Keys::Found { shown: (0, 0, 0), find: |args| counted_keys(args, 2, &[]) };
-    /// `NAME destination numkeys key ...`
-    pub const STORE_NUMKEYS: Keys = Keys::Found { shown: (1, 1, 1), find: |args| counted_keys(args, 2, &[1]) };
-}
-
-/// Positions of the keys counted by the argument at `at`, after those in `before`.
-pub fn counted_keys(args: &[&[u8]], at: usize, before: &[usize]) -> Option<Vec<usize>> {
-    let count: usize = std::str::from_utf8(args.get(at)?).ok()?.parse().ok()?;
-    if count > args.len() - at - 1 {
-        return None;
-    }
-    Some(before.iter().copied().chain(at + 1..at + 1 + count).collect())
-}
-
 /// A command or subcommand.
 pub struct Spec {
     /// Lower-case name; subcommands carry their container's name (`client|list`).
@@ -172,6 +126,8 @@ pub struct Spec {
     pub usage: &'static str,
     /// Subcommands, when it is a container.
     pub subcommands: &'static [Spec],
+    /// Its ACL categories beside those that follow from the flags, when they are not just that of its family.
+    pub categories: Option<&'static [&'static str]>,
 }
 
 impl Spec {
@@ -189,7 +145,20 @@ impl Spec {
         usage: &'static str,
         summary: &'static str,
     ) -> Spec {
-        Spec { name, run, arity, flags, keys, group, since, complexity, summary, usage, subcommands: &[] }
+        Spec {
+            name,
+            run,
+            arity,
+            flags,
+            keys,
+            group,
+            since,
+            complexity,
+            summary,
+            usage,
+            subcommands: &[],
+            categories: None,
+        }
     }
 
     /// The same row with subcommands.
@@ -198,22 +167,22 @@ impl Spec {
         self
     }
 
+    /// A row that only holds its subcommands together: it may do nothing, and belongs nowhere.
+    pub const fn holding(mut self, subcommands: &'static [Spec]) -> Spec {
+        self.flags = Flags::empty();
+        self.categories = Some(&[]);
+        self.with(subcommands)
+    }
+
+    /// The same row in these ACL categories.
+    pub const fn in_categories(mut self, categories: &'static [&'static str]) -> Spec {
+        self.categories = Some(categories);
+        self
+    }
+
     /// True when a request of `count` arguments (name included) has a fitting length.
     #[inline]
     pub fn accepts(&self, count: usize) -> bool {
         if self.arity >= 0 { count == self.arity as usize } else { count >= self.arity.unsigned_abs() as usize }
-    }
-
-    /// Positions of the keys of a request, or None when its arguments make no sense.
-    pub fn key_positions(&self, args: &[&[u8]]) -> Option<Vec<usize>> {
-        match self.keys {
-            Keys::None => Some(Vec::new()),
-            Keys::Found { find, .. } => find(args),
-            Keys::Range { first, last, step } => {
-                let last = if last < 0 { args.len() as i32 + last } else { last };
-                let positions = (first..=last).step_by(step as usize).map(|p| p as usize);
-                Some(positions.filter(|&p| p < args.len()).collect())
-            }
-        }
     }
 }

@@ -3,7 +3,7 @@
 use super::arguments::{integer, is};
 use super::context::Context;
 use super::expiry::Unit;
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Find, Flags, Group, Keys, Run, Spec, Use};
 use crate::ds::extended::Extended;
 use crate::ds::number;
 use crate::error::{Error, Result};
@@ -14,6 +14,7 @@ use crate::reply::{Blob, Reply};
 use crate::value::{Str, lcs, string};
 use std::ops::Range;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -36,38 +37,70 @@ const READ_SLOW: Flags = Flags::READONLY;
 const WRITE: Flags = Flags::WRITE.union(Flags::DENYOOM);
 const WRITE_FAST: Flags = WRITE.union(Flags::FAST);
 
+/// SET reads the old value only to give it.
+fn set_use(args: &[&[u8]]) -> Use {
+    if args.iter().skip(3).any(|arg| is(arg, "GET")) { Use::READ_CHANGE } else { Use::REPLACE }
+}
+
 pub(super) const COMMANDS: &[Spec] = &[
-    row("get", get, 2, READ, Keys::ONE, "1.0.0", "key", "Gets the value of a string."),
+    row("get", get, 2, READ, Keys::one(Use::READ), "1.0.0", "key", "Gets the value of a string."),
     row(
         "set",
         set,
         -3,
         WRITE,
-        Keys::ONE,
+        Keys::one(Use::READ_CHANGE).depending(set_use),
         "1.0.0",
         "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds \
          | KEEPTTL]",
         "Sets the value of a key, whatever it held, and its time to live.",
     ),
-    row("setnx", setnx, 3, WRITE_FAST, Keys::ONE, "1.0.0", "key value", "Sets a string if the key does not exist."),
-    row("setex", setex, 4, WRITE, Keys::ONE, "2.0.0", "key seconds value", "Sets a string and its time to live."),
+    row(
+        "setnx",
+        setnx,
+        3,
+        WRITE_FAST,
+        Keys::one(Use::CREATE),
+        "1.0.0",
+        "key value",
+        "Sets a string if the key does not exist.",
+    ),
+    row(
+        "setex",
+        setex,
+        4,
+        WRITE,
+        Keys::one(Use::REPLACE),
+        "2.0.0",
+        "key seconds value",
+        "Sets a string and its time to live.",
+    ),
     row(
         "psetex",
         psetex,
         4,
         WRITE,
-        Keys::ONE,
+        Keys::one(Use::REPLACE),
         "2.6.0",
         "key milliseconds value",
         "Sets a string and its time to live.",
     ),
-    row("getset", getset, 3, WRITE_FAST, Keys::ONE, "1.0.0", "key value", "Sets a string and gives its old value."),
+    row(
+        "getset",
+        getset,
+        3,
+        WRITE_FAST,
+        Keys::one(Use::READ_CHANGE),
+        "1.0.0",
+        "key value",
+        "Sets a string and gives its old value.",
+    ),
     row(
         "getdel",
         getdel,
         2,
         Flags::WRITE.union(Flags::FAST),
-        Keys::ONE,
+        Keys::one(Use::TAKE),
         "6.2.0",
         "key",
         "Gets a string and removes it.",
@@ -77,16 +110,34 @@ pub(super) const COMMANDS: &[Spec] = &[
         getex,
         -2,
         Flags::WRITE.union(Flags::FAST),
-        Keys::ONE,
+        Keys::one(Use::READ_CHANGE),
         "6.2.0",
         "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
         "Gets a string and sets its time to live.",
     ),
-    row("strlen", strlen, 2, READ, Keys::ONE, "2.2.0", "key", "Tells the length of a string, bytes."),
-    row("append", append, 3, WRITE_FAST, Keys::ONE, "2.0.0", "key value", "Adds bytes to the end of a string."),
+    row("strlen", strlen, 2, READ, Keys::one(Use::LOOK), "2.2.0", "key", "Tells the length of a string, bytes."),
+    row(
+        "append",
+        append,
+        3,
+        WRITE_FAST,
+        Keys::one(Use::GROW),
+        "2.0.0",
+        "key value",
+        "Adds bytes to the end of a string.",
+    ),
     costs(
         "O(N) where N is the length of the part",
-        row("getrange", getrange, 4, READ_SLOW, Keys::ONE, "2.4.0", "key start end", "Gets a part of a string."),
+        row(
+            "getrange",
+            getrange,
+            4,
+            READ_SLOW,
+            Keys::one(Use::READ),
+            "2.4.0",
+            "key start end",
+            "Gets a part of a string.",
+        ),
     ),
     costs(
         "O(N) where N is the length of the part",
@@ -95,34 +146,70 @@ pub(super) const COMMANDS: &[Spec] = &[
             getrange,
             4,
             READ_SLOW,
-            Keys::ONE,
+            Keys::one(Use::READ),
             "1.0.0",
             "key start end",
             "Gets a part of a string (old name of GETRANGE).",
         ),
     ),
-    row("setrange", setrange, 4, WRITE, Keys::ONE, "2.2.0", "key offset value", "Overwrites a part of a string."),
-    row("incr", incr, 2, WRITE_FAST, Keys::ONE, "1.0.0", "key", "Adds one to an integer."),
-    row("decr", decr, 2, WRITE_FAST, Keys::ONE, "1.0.0", "key", "Takes one from an integer."),
-    row("incrby", incrby, 3, WRITE_FAST, Keys::ONE, "1.0.0", "key increment", "Adds to an integer."),
-    row("decrby", decrby, 3, WRITE_FAST, Keys::ONE, "1.0.0", "key decrement", "Takes from an integer."),
+    row(
+        "setrange",
+        setrange,
+        4,
+        WRITE,
+        Keys::one(Use::CHANGE),
+        "2.2.0",
+        "key offset value",
+        "Overwrites a part of a string.",
+    ),
+    row("incr", incr, 2, WRITE_FAST, Keys::one(Use::READ_CHANGE), "1.0.0", "key", "Adds one to an integer."),
+    row("decr", decr, 2, WRITE_FAST, Keys::one(Use::READ_CHANGE), "1.0.0", "key", "Takes one from an integer."),
+    row("incrby", incrby, 3, WRITE_FAST, Keys::one(Use::READ_CHANGE), "1.0.0", "key increment", "Adds to an integer."),
+    row(
+        "decrby",
+        decrby,
+        3,
+        WRITE_FAST,
+        Keys::one(Use::READ_CHANGE),
+        "1.0.0",
+        "key decrement",
+        "Takes from an integer.",
+    ),
     row(
         "incrbyfloat",
         incrbyfloat,
         3,
         WRITE_FAST,
-        Keys::ONE,
+        Keys::one(Use::READ_CHANGE),
         "2.6.0",
         "key increment",
         "Adds to a floating-point number.",
     ),
     costs(
         "O(N) where N is the number of keys",
-        row("mget", mget, -2, READ, Keys::ALL, "1.0.0", "key [key ...]", "Gets the values of several strings."),
+        row(
+            "mget",
+            mget,
+            -2,
+            READ,
+            Keys::all(Use::READ),
+            "1.0.0",
+            "key [key ...]",
+            "Gets the values of several strings.",
+        ),
     ),
     costs(
         "O(N) where N is the number of keys",
-        row("mset", mset, -3, WRITE, Keys::PAIRS, "1.0.1", "key value [key value ...]", "Sets several strings."),
+        row(
+            "mset",
+            mset,
+            -3,
+            WRITE,
+            Keys::pairs(Use::REPLACE),
+            "1.0.1",
+            "key value [key value ...]",
+            "Sets several strings.",
+        ),
     ),
     costs(
         "O(N) where N is the number of keys",
@@ -131,7 +218,7 @@ pub(super) const COMMANDS: &[Spec] = &[
             msetnx,
             -3,
             WRITE,
-            Keys::PAIRS,
+            Keys::pairs(Use::CREATE),
             "1.0.1",
             "key value [key value ...]",
             "Sets several strings if none of the keys exists.",
@@ -144,7 +231,7 @@ pub(super) const COMMANDS: &[Spec] = &[
             lcs_command,
             -3,
             READ_SLOW,
-            Keys::TWO,
+            Keys::None.and(Use::READ, 1, Find::Range { last: 1, step: 1 }),
             "7.0.0",
             "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
             "Finds the longest common subsequence of two strings.",
@@ -202,7 +289,7 @@ fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let expire = options.expire.map(|(unit, arg)| unit.positive_deadline(arg, now_ms, "set")).transpose()?;
     let mut keys = ctx.keys();
     let old = if options.get { Some(keys.string(args[1])?.map_or(Reply::Nil, Reply::bulk)) } else { None };
-    let exists = keys.exists(args[1]);
+    let exists = keys.owns(args[1]);
     if (options.if_missing && exists) || (options.if_present && !exists) {
         return Ok(old.unwrap_or(Reply::Nil));
     }
@@ -221,7 +308,7 @@ fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn setnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut keys = ctx.keys();
-    if keys.exists(args[1]) {
+    if keys.owns(args[1]) {
         return Ok(Reply::Int(0));
     }
     keys.set_string(args[1], args[2], Expiry::Clear);
@@ -278,12 +365,8 @@ fn getex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut keys = ctx.keys();
     let Some(value) = keys.string(args[1])?.map(Reply::bulk) else { return Ok(Reply::Nil) };
     match change {
-        None => {}
-        Some(None) => {
-            if keys.set_expire(args[1], None) {
-                keys.notify(EventClass::GENERIC, "persist", args[1]);
-            }
-        }
+        Some(None) if keys.set_expire(args[1], None) => keys.notify(EventClass::GENERIC, "persist", args[1]),
+        None | Some(None) => {}
         Some(Some((unit, arg))) => {
             let deadline = unit.positive_deadline(arg, now_ms, "getex")?;
             super::expire::set_or_remove(&mut keys, args[1], deadline);
@@ -298,7 +381,7 @@ fn strlen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn append(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut keys = ctx.keys();
-    let length = match keys.string(args[1])? {
+    let length = match keys.own_string(args[1])? {
         None => {
             keys.set_string(args[1], args[2], Expiry::Clear);
             args[2].len()
@@ -320,7 +403,7 @@ fn setrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let offset = usize::try_from(integer(args[2])?).map_err(|_| Error::err("offset is out of range"))?;
     let bytes = args[3];
     let mut keys = ctx.keys();
-    let length = keys.string(args[1])?.map_or(0, |bytes| bytes.len());
+    let length = keys.own_string(args[1])?.map_or(0, |bytes| bytes.len());
     if bytes.is_empty() {
         return Ok(Reply::Int(length as i64));
     }
@@ -335,7 +418,7 @@ fn setrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn add(ctx: &mut Context<'_>, key: &[u8], by: i64) -> Result<Reply> {
     let mut keys = ctx.keys();
-    let sum = string::incremented(keys.string(key)?.as_deref().unwrap_or(b"0"), by)?;
+    let sum = string::incremented(keys.own_string(key)?.as_deref().unwrap_or(b"0"), by)?;
     keys.set_string(key, &number::i64_text(sum), Expiry::Keep);
     keys.notify(EventClass::STRING, "incrby", key);
     Ok(Reply::Int(sum))
@@ -360,7 +443,7 @@ fn decrby(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn incrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut keys = ctx.keys();
-    let old = keys.string(args[1])?;
+    let old = keys.own_string(args[1])?;
     let old = old.as_deref().unwrap_or(b"0");
     // Redis reads the stored value first, so its error goes first too.
     Extended::parse(old).ok_or_else(Error::not_a_float)?;
@@ -399,7 +482,7 @@ fn mset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 fn msetnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     check_pairs(args, "msetnx")?;
     let mut keys = ctx.keys();
-    if args[1..].chunks(2).any(|pair| keys.exists(pair[0])) {
+    if args[1..].chunks(2).any(|pair| keys.owns(pair[0])) {
         return Ok(Reply::Int(0));
     }
     set_pairs(ctx, args);

@@ -2,8 +2,8 @@
 
 use super::spec::Spec;
 use super::{
-    bitmap, client, commands, config, connection, debug, expire, hash, info, key, list, pubsub, server, set, sort,
-    string, transaction, zset, zset_algebra, zset_range,
+    bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, records,
+    script, server, set, sort, sql, string, transaction, zset, zset_algebra, zset_range,
 };
 use std::sync::LazyLock;
 
@@ -12,6 +12,7 @@ const FAMILIES: &[&[Spec]] = &[
     connection::COMMANDS,
     client::COMMANDS,
     commands::COMMANDS,
+    cluster::COMMANDS,
     config::COMMANDS,
     info::COMMANDS,
     server::COMMANDS,
@@ -27,8 +28,11 @@ const FAMILIES: &[&[Spec]] = &[
     zset_range::COMMANDS,
     zset_algebra::COMMANDS,
     sort::COMMANDS,
+    sql::COMMANDS,
+    records::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
+    script::COMMANDS,
 ];
 
 /// A command and its number, which indexes the counters.
@@ -95,14 +99,10 @@ impl Table {
         if name.len() > NAME_BYTES_MAX {
             return None;
         }
-        let mut buffer = [0; NAME_BYTES_MAX];
-        let lower = &mut buffer[..name.len()];
-        lower.copy_from_slice(name);
-        lower.make_ascii_lowercase();
-        let mut slot = hash(lower) as usize & (self.slots.len() - 1);
+        let mut slot = hash(name) as usize & (self.slots.len() - 1);
         loop {
             let command = self.commands.get(self.slots[slot] as usize)?;
-            if command.spec.name.as_bytes() == lower {
+            if command.spec.name.as_bytes().eq_ignore_ascii_case(name) {
                 return Some(command);
             }
             slot = (slot + 1) & (self.slots.len() - 1);
@@ -124,10 +124,10 @@ impl Command {
     }
 }
 
-/// FNV-1a: names are few and short, and chosen by us.
+/// FNV-1a over letters of either case: names are few and short, and chosen by us.
 #[inline]
 fn hash(name: &[u8]) -> u32 {
-    name.iter().fold(0x811C_9DC5, |hash: u32, &byte| (hash ^ byte as u32).wrapping_mul(0x0100_0193))
+    name.iter().fold(0x811C_9DC5, |hash: u32, &byte| (hash ^ (byte | 0x20) as u32).wrapping_mul(0x0100_0193))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::context::{Context, Origin};
 use super::dispatch;
-use super::spec::{Flags, Group, Keys, Spec};
+use super::spec::{Flags, Group, Keys, Spec, Use};
 use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
 use crate::session::{Multi, Session};
@@ -28,6 +28,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         summary: "Starts a transaction: later requests are queued until EXEC.",
         usage: "",
         subcommands: &[],
+        categories: None,
     },
     Spec {
         name: "exec",
@@ -41,6 +42,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         summary: "Executes the queued requests as one atomic step.",
         usage: "",
         subcommands: &[],
+        categories: None,
     },
     Spec {
         name: "discard",
@@ -54,19 +56,21 @@ pub(super) const COMMANDS: &[Spec] = &[
         summary: "Forgets the queued requests and ends the transaction.",
         usage: "",
         subcommands: &[],
+        categories: None,
     },
     Spec {
         name: "watch",
         run: watch,
         arity: -2,
         flags: CONTROL,
-        keys: Keys::ALL,
+        keys: Keys::all(Use::LOOK),
         group: Group::Transactions,
         since: "2.2.0",
         complexity: "O(1) for every key.",
         summary: "Makes the next EXEC fail if one of the keys changes before it.",
         usage: "key [key ...]",
         subcommands: &[],
+        categories: None,
     },
     Spec {
         name: "unwatch",
@@ -80,6 +84,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         summary: "Forgets all watched keys.",
         usage: "",
         subcommands: &[],
+        categories: None,
     },
 ];
 
@@ -92,10 +97,10 @@ fn multi(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
 }
 
 fn discard(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
-    if ctx.session.multi.take().is_none() {
+    if ctx.session.multi.is_none() {
         return Err(Error::err("DISCARD without MULTI"));
     }
-    forget_watches(ctx.state, ctx.session);
+    discard_all(ctx.state, ctx.session);
     Ok(Reply::Ok)
 }
 
@@ -109,11 +114,19 @@ fn exec(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     if broken {
         return Ok(Reply::NilArray);
     }
-    let replies = multi.queue.iter().map(|request| {
-        let args: Vec<&[u8]> = request.iter().map(|arg| &arg[..]).collect();
-        exec_one(ctx, &args)
-    });
-    Ok(Reply::Array(replies.collect()))
+    let replies: Vec<(u8, Reply)> = multi
+        .queue
+        .iter()
+        .map(|request| {
+            let args: Vec<&[u8]> = request.iter().map(|arg| &arg[..]).collect();
+            let reply = exec_one(ctx, &args);
+            (ctx.session.protocol, reply)
+        })
+        .collect();
+    // The door encodes in the protocol of the end; what came before a HELLO keeps its own.
+    let last = ctx.session.protocol;
+    let kept = |(protocol, reply)| if protocol == last { reply } else { Reply::As(protocol, Box::new(reply)) };
+    Ok(Reply::Array(replies.into_iter().map(kept).collect()))
 }
 
 fn exec_one(ctx: &mut Context<'_>, args: &[&[u8]]) -> Reply {
@@ -122,7 +135,7 @@ fn exec_one(ctx: &mut Context<'_>, args: &[&[u8]]) -> Reply {
         Err(error) => return Reply::Error(error),
     };
     let Context { state, session, effect, .. } = ctx;
-    dispatch::call(&mut Context { state, session, effect, origin: Origin::Exec }, command, args)
+    dispatch::call(&mut Context { state, session, effect, origin: Origin::Exec, ready: None }, command, args)
 }
 
 fn watch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -132,7 +145,7 @@ fn watch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let db = ctx.session.db;
     for key in &args[1..] {
         // An expired key is removed first, so that its removal later does not break the watch.
-        ctx.keys().exists(key);
+        ctx.keys().peek(key);
         let name = (db, Box::from(*key));
         if !ctx.session.watched.contains_key(&name) {
             let version = ctx.state.keyspace.shared.watches.watch(db, key);
@@ -151,9 +164,15 @@ fn watch_is_broken(ctx: &mut Context<'_>) -> bool {
     let watched: Vec<_> = ctx.session.watched.iter().map(|((db, key), version)| (*db, key.clone(), *version)).collect();
     watched.iter().any(|(db, key, version)| {
         // A watched key whose time ran out counts as changed, seen or not.
-        ctx.keys_in(*db).exists(key);
+        ctx.keys_in(*db).peek(key);
         ctx.state.keyspace.shared.watches.version(*db, key) != Some(*version)
     })
+}
+
+/// Forgets the queued requests and all watches.
+pub(super) fn discard_all(state: &mut State, session: &mut Session) {
+    session.multi = None;
+    forget_watches(state, session);
 }
 
 /// Ends all watches of a session.

@@ -39,7 +39,7 @@ pub fn serve(state: &mut State, current: &mut Session) {
         for (db, key) in state.keyspace.shared.waiting.take_ready() {
             for id in state.keyspace.shared.waiting.sessions(db, &key) {
                 if id != current.id {
-                    retry(state, id);
+                    retry(state, id, &key);
                 }
             }
         }
@@ -47,12 +47,14 @@ pub fn serve(state: &mut State, current: &mut Session) {
 }
 
 /// Runs a waiting session's command again, and wakes the session if it was served.
-fn retry(state: &mut State, id: SessionId) {
+fn retry(state: &mut State, id: SessionId, key: &[u8]) {
+    if state.sessions.get(&id).is_none_or(|session| session.killed) {
+        return;
+    }
     let Some(mut session) = state.sessions.remove(&id) else { return };
     if let Some(waiting) = session.blocked.take() {
-        let reply = run_again(state, &mut session, &waiting.request);
-        // A key of another type does not end the wait (Redis 7.0 wakes for lists and sorted sets only).
-        let still_waits = session.blocked.is_some() || matches!(&reply, Reply::Error(e) if e.code == Code::WrongType);
+        let reply = run_again(state, &mut session, &waiting.request, key);
+        let still_waits = session.blocked.is_some();
         session.blocked = Some(waiting);
         if !still_waits {
             finish(state, &mut session, reply);
@@ -61,12 +63,12 @@ fn retry(state: &mut State, id: SessionId) {
     state.sessions.insert(id, session);
 }
 
-fn run_again(state: &mut State, session: &mut Session, request: &OwnedRequest) -> Reply {
+fn run_again(state: &mut State, session: &mut Session, request: &OwnedRequest, key: &[u8]) -> Reply {
     let args: Vec<&[u8]> = request.iter().map(|arg| &arg[..]).collect();
     let Ok(command) = dispatch::find(args[0], &args) else { return Reply::None };
     let mut effect = state.new_effect();
-    let reply =
-        dispatch::call(&mut Context { state, session, effect: &mut effect, origin: Origin::Retry }, command, &args);
+    let mut context = Context { state, session, effect: &mut effect, origin: Origin::Retry, ready: Some(key) };
+    let reply = dispatch::call(&mut context, command, &args);
     dispatch::commit_quietly(state, session, effect);
     reply
 }

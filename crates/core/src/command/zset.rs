@@ -1,9 +1,9 @@
 //! Commands on single sorted sets, waiting ones included.
 
-use super::arguments::{cursor, float, is, positive_or, timeout};
+use super::arguments::{cursor, float, is, pop_count, positive_or, timeout};
 use super::context::Context;
 use super::key::{ScanOptions, scan_reply};
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use crate::ds::number;
 use crate::error::{Error, Result};
 use crate::keyspace::{self, EventClass};
@@ -11,6 +11,7 @@ use crate::reply::{Blob, Reply};
 use crate::value::ZSet;
 use crate::value::zset::{Added, Conditions};
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -29,6 +30,8 @@ const WRITE: Flags = Flags::WRITE;
 const GROW: Flags = WRITE.union(Flags::DENYOOM);
 const FAST: Flags = Flags::FAST;
 const BLOCK: Flags = Flags::BLOCKING;
+/// Scripts may not call the older waiting commands.
+const BLOCK_OUTSIDE: Flags = BLOCK.union(Flags::NOSCRIPT);
 
 pub(super) const COMMANDS: &[Spec] = &[
     row(
@@ -36,7 +39,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zadd,
         -4,
         GROW.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::CHANGE),
         "1.2.0",
         "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
         "Gives members their scores.",
@@ -46,31 +49,49 @@ pub(super) const COMMANDS: &[Spec] = &[
         zincrby,
         4,
         GROW.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::READ_CHANGE),
         "1.2.0",
         "key increment member",
         "Adds to a member's score.",
     ),
-    row("zrem", zrem, -3, WRITE.union(FAST), Keys::ONE, "1.2.0", "key member [member ...]", "Removes members."),
-    row("zcard", zcard, 2, READ.union(FAST), Keys::ONE, "1.2.0", "key", "Counts the members."),
-    row("zscore", zscore, 3, READ.union(FAST), Keys::ONE, "1.2.0", "key member", "Gets a member's score."),
+    row(
+        "zrem",
+        zrem,
+        -3,
+        WRITE.union(FAST),
+        Keys::one(Use::SHRINK),
+        "1.2.0",
+        "key member [member ...]",
+        "Removes members.",
+    ),
+    row("zcard", zcard, 2, READ.union(FAST), Keys::one(Use::LOOK), "1.2.0", "key", "Counts the members."),
+    row("zscore", zscore, 3, READ.union(FAST), Keys::one(Use::READ), "1.2.0", "key member", "Gets a member's score."),
     row(
         "zmscore",
         zmscore,
         -3,
         READ.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::READ),
         "6.2.0",
         "key member [member ...]",
         "Gets the scores of several members.",
     ),
-    row("zrank", zrank, 3, READ.union(FAST), Keys::ONE, "2.0.0", "key member", "Counts the members before this one."),
+    row(
+        "zrank",
+        zrank,
+        3,
+        READ.union(FAST),
+        Keys::one(Use::READ),
+        "2.0.0",
+        "key member",
+        "Counts the members before this one.",
+    ),
     row(
         "zrevrank",
         zrevrank,
         3,
         READ.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::READ),
         "2.0.0",
         "key member",
         "Counts the members after this one.",
@@ -80,7 +101,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zpopmin,
         -2,
         WRITE.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::TAKE),
         "5.0.0",
         "key [count]",
         "Takes the members with the lowest scores.",
@@ -90,7 +111,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zpopmax,
         -2,
         WRITE.union(FAST),
-        Keys::ONE,
+        Keys::one(Use::TAKE),
         "5.0.0",
         "key [count]",
         "Takes the members with the highest scores.",
@@ -100,7 +121,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zmpop,
         -4,
         WRITE,
-        Keys::NUMKEYS_FIRST,
+        Keys::counted(Use::TAKE, 1),
         "7.0.0",
         "numkeys key [key ...] MIN | MAX [COUNT count]",
         "Takes members from the first sorted set that has any.",
@@ -109,8 +130,8 @@ pub(super) const COMMANDS: &[Spec] = &[
         "bzpopmin",
         bzpopmin,
         -3,
-        WRITE.union(FAST).union(BLOCK),
-        Keys::ALL_BUT_TIMEOUT,
+        WRITE.union(FAST).union(BLOCK_OUTSIDE),
+        Keys::all_but_last(Use::TAKE),
         "5.0.0",
         "key [key ...] timeout",
         "ZPOPMIN that waits for a member.",
@@ -119,8 +140,8 @@ pub(super) const COMMANDS: &[Spec] = &[
         "bzpopmax",
         bzpopmax,
         -3,
-        WRITE.union(FAST).union(BLOCK),
-        Keys::ALL_BUT_TIMEOUT,
+        WRITE.union(FAST).union(BLOCK_OUTSIDE),
+        Keys::all_but_last(Use::TAKE),
         "5.0.0",
         "key [key ...] timeout",
         "ZPOPMAX that waits for a member.",
@@ -130,7 +151,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         bzmpop,
         -5,
         WRITE.union(BLOCK),
-        Keys::NUMKEYS_SECOND,
+        Keys::counted(Use::TAKE, 2),
         "7.0.0",
         "timeout numkeys key [key ...] MIN | MAX [COUNT count]",
         "ZMPOP that waits for a member.",
@@ -140,7 +161,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zrandmember,
         -2,
         READ,
-        Keys::ONE,
+        Keys::one(Use::READ),
         "6.2.0",
         "key [count [WITHSCORES]]",
         "Picks members at random.",
@@ -150,7 +171,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zscan,
         -3,
         READ,
-        Keys::ONE,
+        Keys::one(Use::READ),
         "2.8.0",
         "key cursor [MATCH pattern] [COUNT count]",
         "Lists the members a part at a time.",
@@ -189,7 +210,7 @@ impl AddOptions {
         if new && existing {
             return Err(Error::err("XX and NX options at the same time are not compatible"));
         }
-        if (greater && new) || (less && new) || (greater && less) {
+        if (new && (greater || less)) || (greater && less) {
             return Err(Error::err("GT, LT, and/or NX options at the same time are not compatible"));
         }
         if self.increment && pairs > 1 {
@@ -211,7 +232,7 @@ fn zadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     }
     let mut keys = ctx.keys();
     // With XX nothing is created, so a missing key stays missing.
-    if options.when.existing && keys.get::<ZSet>(args[1])?.is_none() {
+    if options.when.existing && keys.own_value::<ZSet>(args[1])?.is_none() {
         return Ok(Reply::Int(0));
     }
     let (mut added, mut updated) = (0, 0);
@@ -232,7 +253,7 @@ fn zadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn increment(ctx: &mut Context<'_>, key: &[u8], member: &[u8], by: f64, when: Conditions) -> Result<Reply> {
     let mut keys = ctx.keys();
-    if when.existing && keys.get::<ZSet>(key)?.is_none() {
+    if when.existing && keys.own_value::<ZSet>(key)?.is_none() {
         return Ok(Reply::Nil);
     }
     let result = keys.edit_or_create(key, |zset: &mut ZSet, edit| zset.increment(member, by, when, edit))??;
@@ -334,6 +355,9 @@ fn block_pop(ctx: &mut Context<'_>, args: &[&[u8]], max: bool) -> Result<Reply> 
     let names = &args[1..args.len() - 1];
     let deadline = timeout(args[args.len() - 1], ctx.state.clock.now_ms)?;
     for key in names {
+        if !ctx.may_take::<ZSet>(key) {
+            continue;
+        }
         if let Some((member, score)) =
             take(&mut ctx.keys(), key, max, 1)?.and_then(|members| members.into_iter().next())
         {
@@ -362,21 +386,20 @@ impl<'a, 'b> MultiPop<'a, 'b> {
     fn parse(args: &'b [&'a [u8]]) -> Result<Self> {
         let numkeys = positive_or(args[0], "numkeys should be greater than 0")?;
         let keys = args.get(1..1 + numkeys).ok_or_else(Error::syntax)?;
-        let (end, count) = match &args[1 + numkeys..] {
-            [end] => (end, 1),
-            [end, option, count] if is(option, "COUNT") => (end, positive_or(count, "count should be greater than 0")?),
-            _ => return Err(Error::syntax()),
-        };
+        let (end, options) = args[1 + numkeys..].split_first().ok_or_else(Error::syntax)?;
         let max = match end {
             end if is(end, "MIN") => false,
             end if is(end, "MAX") => true,
             _ => return Err(Error::syntax()),
         };
-        Ok(MultiPop { keys, max, count })
+        Ok(MultiPop { keys, max, count: pop_count(options)? })
     }
 
     fn pop(&self, ctx: &mut Context<'_>) -> Result<Option<Reply>> {
         for key in self.keys {
+            if !ctx.may_take::<ZSet>(key) {
+                continue;
+            }
             if let Some(members) = take(&mut ctx.keys(), key, self.max, self.count)? {
                 // Pairs are nested here even in RESP2.
                 let pair = |(member, score)| Reply::Array(vec![Reply::Bulk(member), Reply::Double(score)]);

@@ -1,16 +1,16 @@
 //! Commands that combine sorted sets (and sets): ZUNION, ZINTER, ZDIFF, their storing forms, ZINTERCARD.
 
-use super::arguments::{is, positive_or};
+use super::arguments::is;
 use super::context::Context;
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use super::zset::members_reply;
 use crate::ds::number;
 use crate::error::{Error, Result};
 use crate::keyspace::entry::ValueRef;
 use crate::keyspace::{self, EventClass};
 use crate::reply::Reply;
-use crate::value::zset::algebra::{self, Aggregate, Source};
-use crate::value::{Thresholds, Value, ZSet};
+use crate::value::zset::algebra::{self, Aggregate, Scored, Source};
+use crate::value::{Value, ZSet};
 
 const fn row(
     name: &'static str,
@@ -32,14 +32,30 @@ const WEIGHTED_STORE: &str =
     "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]";
 
 pub(super) const COMMANDS: &[Spec] = &[
-    row("zunion", zunion, -3, READ, Keys::NUMKEYS_FIRST, WEIGHTED, "Gets the members of any of the sorted sets."),
-    row("zinter", zinter, -3, READ, Keys::NUMKEYS_FIRST, WEIGHTED, "Gets the members common to all sorted sets."),
+    row(
+        "zunion",
+        zunion,
+        -3,
+        READ,
+        Keys::counted(Use::READ, 1),
+        WEIGHTED,
+        "Gets the members of any of the sorted sets.",
+    ),
+    row(
+        "zinter",
+        zinter,
+        -3,
+        READ,
+        Keys::counted(Use::READ, 1),
+        WEIGHTED,
+        "Gets the members common to all sorted sets.",
+    ),
     row(
         "zdiff",
         zdiff,
         -3,
         READ,
-        Keys::NUMKEYS_FIRST,
+        Keys::counted(Use::READ, 1),
         "numkeys key [key ...] [WITHSCORES]",
         "Gets the members of the first that no other has.",
     ),
@@ -50,7 +66,7 @@ pub(super) const COMMANDS: &[Spec] = &[
             zunionstore,
             -4,
             STORE,
-            Keys::STORE_NUMKEYS,
+            Keys::one(Use::REPLACE).and_counted(Use::READ, 2),
             WEIGHTED_STORE,
             "Stores the members of any of the sorted sets.",
         )
@@ -62,7 +78,7 @@ pub(super) const COMMANDS: &[Spec] = &[
             zinterstore,
             -4,
             STORE,
-            Keys::STORE_NUMKEYS,
+            Keys::one(Use::REPLACE).and_counted(Use::READ, 2),
             WEIGHTED_STORE,
             "Stores the members common to all sorted sets.",
         )
@@ -72,7 +88,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zdiffstore,
         -4,
         STORE,
-        Keys::STORE_NUMKEYS,
+        Keys::one(Use::REPLACE).and_counted(Use::READ, 2),
         "destination numkeys key [key ...]",
         "Stores the members of the first that no other has.",
     ),
@@ -83,7 +99,7 @@ pub(super) const COMMANDS: &[Spec] = &[
             zintercard,
             -3,
             READ,
-            Keys::NUMKEYS_FIRST,
+            Keys::counted(Use::READ, 1),
             "numkeys key [key ...] [LIMIT limit]",
             "Counts the members common to all sorted sets.",
         )
@@ -97,16 +113,16 @@ enum Operation {
     Difference,
 }
 
-/// `numkeys key [key ...]` with the options of the operation.
-struct Request<'a, 'b> {
+/// The options of an operation, and which it is.
+struct Request {
     operation: Operation,
-    keys: &'b [&'a [u8]],
     weights: Vec<f64>,
     aggregate: Aggregate,
     scores: bool,
 }
 
 /// The keys counted by the first argument, and what follows them.
+#[allow(clippy::type_complexity)] // two slices of the arguments
 fn counted<'a, 'b>(args: &'b [&'a [u8]], command: &str) -> Result<(&'b [&'a [u8]], &'b [&'a [u8]])> {
     let numkeys = super::arguments::integer(args[0])?;
     if numkeys < 1 {
@@ -116,11 +132,10 @@ fn counted<'a, 'b>(args: &'b [&'a [u8]], command: &str) -> Result<(&'b [&'a [u8]
     Ok((keys, &args[1 + keys.len()..]))
 }
 
-impl<'a, 'b> Request<'a, 'b> {
-    fn parse(args: &'b [&'a [u8]], operation: Operation, storing: bool, command: &str) -> Result<Self> {
-        let (keys, mut rest) = counted(args, command)?;
-        let mut request =
-            Request { operation, keys, weights: vec![1.0; keys.len()], aggregate: Aggregate::Sum, scores: false };
+impl Request {
+    /// Reads the options behind `keys` keys.
+    fn parse(keys: usize, mut rest: &[&[u8]], operation: Operation, storing: bool) -> Result<Self> {
+        let mut request = Request { operation, weights: vec![1.0; keys], aggregate: Aggregate::Sum, scores: false };
         let weighted = operation != Operation::Difference;
         while let Some((option, after)) = rest.split_first() {
             rest = match after {
@@ -128,11 +143,11 @@ impl<'a, 'b> Request<'a, 'b> {
                     request.scores = true;
                     after
                 }
-                _ if is(option, "WEIGHTS") && weighted && after.len() >= keys.len() => {
+                _ if is(option, "WEIGHTS") && weighted && after.len() >= keys => {
                     let weight =
                         |arg: &&[u8]| number::parse_f64(arg).ok_or_else(|| Error::err("weight value is not a float"));
-                    request.weights = after[..keys.len()].iter().map(weight).collect::<Result<_>>()?;
-                    &after[keys.len()..]
+                    request.weights = after[..keys].iter().map(weight).collect::<Result<_>>()?;
+                    &after[keys..]
                 }
                 [how, after @ ..] if is(option, "AGGREGATE") && weighted => {
                     request.aggregate = match how {
@@ -149,14 +164,13 @@ impl<'a, 'b> Request<'a, 'b> {
         Ok(request)
     }
 
-    fn run(&self, keys: &mut keyspace::Keys<'_>, thresholds: &Thresholds) -> Result<ZSet> {
-        let sources = sources(keys, self.keys)?;
+    fn run(&self, sources: &[Source<'_>]) -> Scored {
         let weighted = || sources.iter().copied().zip(self.weights.iter().copied()).collect::<Vec<_>>();
-        Ok(match self.operation {
-            Operation::Union => algebra::union(&weighted(), self.aggregate, thresholds),
-            Operation::Intersection => algebra::intersection(&weighted(), self.aggregate, thresholds),
-            Operation::Difference => algebra::difference(&sources, thresholds),
-        })
+        match self.operation {
+            Operation::Union => algebra::union(&weighted(), self.aggregate),
+            Operation::Intersection => algebra::intersection(&weighted(), self.aggregate),
+            Operation::Difference => algebra::difference(sources),
+        }
     }
 }
 
@@ -171,21 +185,34 @@ fn sources<'k>(keys: &'k mut keyspace::Keys<'_>, names: &[&[u8]]) -> Result<Vec<
     keys.values(names).into_iter().map(source).collect()
 }
 
+/// Reads a request (without the destination) and does it. Redis complains of a key's type before it complains of options.
+fn compute(
+    ctx: &mut Context<'_>,
+    args: &[&[u8]],
+    operation: Operation,
+    stores: bool,
+    command: &str,
+) -> Result<(Scored, bool)> {
+    let (names, options) = counted(args, command)?;
+    let mut keys = ctx.keys();
+    let sources = sources(&mut keys, names)?;
+    let request = Request::parse(names.len(), options, operation, stores)?;
+    Ok((request.run(&sources), request.scores))
+}
+
 fn get(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation, command: &str) -> Result<Reply> {
-    let request = Request::parse(&args[1..], operation, false, command)?;
-    let thresholds = ctx.state.keyspace.shared.thresholds.clone();
-    let result = request.run(&mut ctx.keys(), &thresholds)?;
-    Ok(members_reply(result.iter(), request.scores))
+    let (result, scores) = compute(ctx, &args[1..], operation, false, command)?;
+    Ok(members_reply(result.iter().map(|(member, score)| (&member[..], *score)), scores))
 }
 
 fn store(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation, command: &'static str) -> Result<Reply> {
-    let request = Request::parse(&args[2..], operation, true, command)?;
+    let (result, _) = compute(ctx, &args[2..], operation, true, command)?;
     let thresholds = ctx.state.keyspace.shared.thresholds.clone();
     let mut keys = ctx.keys();
-    let result = request.run(&mut keys, &thresholds)?;
     let size = result.len();
     if size > 0 {
-        keys.put(args[1], Value::ZSet(Box::new(result)), None);
+        let members = result.iter().map(|(member, score)| (member, *score));
+        keys.put(args[1], Value::ZSet(Box::new(ZSet::of(members, &thresholds))), None);
         keys.notify(EventClass::ZSET, command, args[1]);
     } else if keys.remove(args[1]) {
         keys.notify(EventClass::GENERIC, "del", args[1]);
@@ -218,10 +245,9 @@ fn zdiffstore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn zintercard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let numkeys = positive_or(args[1], "numkeys should be greater than 0")?;
-    let names =
-        args.get(2..2 + numkeys).ok_or_else(|| Error::err("Number of keys can't be greater than number of args"))?;
-    let limit = super::arguments::cardinality_limit(&args[2 + numkeys..])?;
+    let (names, options) = counted(&args[1..], "zintercard")?;
+    let limit = super::arguments::cardinality_limit(options);
     let mut keys = ctx.keys();
-    Ok(Reply::Int(algebra::intersection_count(&sources(&mut keys, names)?, limit) as i64))
+    let sources = sources(&mut keys, names)?;
+    Ok(Reply::Int(algebra::intersection_count(&sources, limit?) as i64))
 }

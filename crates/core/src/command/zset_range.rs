@@ -2,27 +2,28 @@
 
 use super::arguments::{integer, is};
 use super::context::Context;
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use super::zset::members_reply;
 use crate::error::{Error, Result};
 use crate::keyspace::EventClass;
 use crate::reply::Reply;
-use crate::value::zset::Conditions;
 use crate::value::zset::range::{LexRange, ScoreRange};
 use crate::value::{Edit, Value, ZSet, range};
 use std::ops::Range;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
     arity: i32,
     flags: Flags,
+    keys: Keys,
     since: &'static str,
     usage: &'static str,
     summary: &'static str,
 ) -> Spec {
     let complexity = "O(log(N)+M) where M is the number of members in the range";
-    Spec::row(Group::SortedSet, name, run, arity, flags, Keys::ONE, since, complexity, usage, summary)
+    Spec::row(Group::SortedSet, name, run, arity, flags, keys, since, complexity, usage, summary)
 }
 
 const READ: Flags = Flags::READONLY;
@@ -33,17 +34,18 @@ pub(super) const COMMANDS: &[Spec] = &[
         zrange,
         -4,
         READ,
+        Keys::one(Use::READ),
         "1.2.0",
         "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
         "Gets the members of a range.",
     ),
     Spec {
-        keys: Keys::TWO,
         ..row(
             "zrangestore",
             zrangestore,
             -5,
             Flags::WRITE.union(Flags::DENYOOM),
+            Keys::two(Use::REPLACE, Use::READ),
             "6.2.0",
             "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
             "Stores the members of a range.",
@@ -54,6 +56,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zrevrange,
         -4,
         READ,
+        Keys::one(Use::READ),
         "1.2.0",
         "key start stop [WITHSCORES]",
         "Gets a range of ranks, highest score first.",
@@ -63,6 +66,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zrangebyscore,
         -4,
         READ,
+        Keys::one(Use::READ),
         "1.0.5",
         "key min max [WITHSCORES] [LIMIT offset count]",
         "Gets the members in a range of scores.",
@@ -72,6 +76,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zrevrangebyscore,
         -4,
         READ,
+        Keys::one(Use::READ),
         "2.2.0",
         "key max min [WITHSCORES] [LIMIT offset count]",
         "Gets a range of scores, highest first.",
@@ -81,6 +86,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zrangebylex,
         -4,
         READ,
+        Keys::one(Use::READ),
         "2.8.9",
         "key min max [LIMIT offset count]",
         "Gets the members between two texts.",
@@ -90,6 +96,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zrevrangebylex,
         -4,
         READ,
+        Keys::one(Use::READ),
         "2.8.9",
         "key max min [LIMIT offset count]",
         "Gets the members between two texts, last first.",
@@ -99,6 +106,7 @@ pub(super) const COMMANDS: &[Spec] = &[
         zcount,
         4,
         READ.union(Flags::FAST),
+        Keys::one(Use::READ),
         "2.0.0",
         "key min max",
         "Counts the members in a range of scores.",
@@ -108,17 +116,37 @@ pub(super) const COMMANDS: &[Spec] = &[
         zlexcount,
         4,
         READ.union(Flags::FAST),
+        Keys::one(Use::READ),
         "2.8.9",
         "key min max",
         "Counts the members between two texts.",
     ),
-    row("zremrangebyrank", zremrangebyrank, 4, Flags::WRITE, "2.0.0", "key start stop", "Removes a range of ranks."),
-    row("zremrangebyscore", zremrangebyscore, 4, Flags::WRITE, "1.2.0", "key min max", "Removes a range of scores."),
+    row(
+        "zremrangebyrank",
+        zremrangebyrank,
+        4,
+        Flags::WRITE,
+        Keys::one(Use::SHRINK),
+        "2.0.0",
+        "key start stop",
+        "Removes a range of ranks.",
+    ),
+    row(
+        "zremrangebyscore",
+        zremrangebyscore,
+        4,
+        Flags::WRITE,
+        Keys::one(Use::SHRINK),
+        "1.2.0",
+        "key min max",
+        "Removes a range of scores.",
+    ),
     row(
         "zremrangebylex",
         zremrangebylex,
         4,
         Flags::WRITE,
+        Keys::one(Use::SHRINK),
         "2.8.9",
         "key min max",
         "Removes the members between two texts.",
@@ -166,15 +194,15 @@ struct RangeRequest<'a> {
 impl<'a> RangeRequest<'a> {
     /// Reads `start stop [options]`. `by` and `reverse` are None where options may choose them.
     fn parse(args: &[&'a [u8]], by: Option<By>, reverse: Option<bool>, scores_allowed: bool) -> Result<Self> {
-        let (mut chosen_by, mut chosen_reverse, mut limit, mut scores) = (By::Rank, false, None, false);
+        let (mut chosen_by, mut chosen_reverse, mut limit, mut scores) = (None, None, None, false);
         let mut rest = &args[2..];
         while let Some((option, after)) = rest.split_first() {
             rest = after;
             match option {
                 o if is(o, "WITHSCORES") && scores_allowed => scores = true,
-                o if is(o, "BYSCORE") && by.is_none() => chosen_by = By::Score,
-                o if is(o, "BYLEX") && by.is_none() => chosen_by = By::Lex,
-                o if is(o, "REV") && reverse.is_none() => chosen_reverse = true,
+                o if is(o, "BYSCORE") && by.or(chosen_by).is_none() => chosen_by = Some(By::Score),
+                o if is(o, "BYLEX") && by.or(chosen_by).is_none() => chosen_by = Some(By::Lex),
+                o if is(o, "REV") && reverse.or(chosen_reverse).is_none() => chosen_reverse = Some(true),
                 o if is(o, "LIMIT") && rest.len() >= 2 => {
                     limit = Some((integer(rest[0])?, integer(rest[1])?));
                     rest = &rest[2..];
@@ -182,8 +210,8 @@ impl<'a> RangeRequest<'a> {
                 _ => return Err(Error::syntax()),
             }
         }
-        let by = by.unwrap_or(chosen_by);
-        let reverse = reverse.unwrap_or(chosen_reverse);
+        let by = by.or(chosen_by).unwrap_or(By::Rank);
+        let reverse = reverse.or(chosen_reverse).unwrap_or(false);
         if limit.is_some_and(|(_, count)| count != -1) && by == By::Rank {
             return Err(Error::err(
                 "syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
@@ -251,13 +279,9 @@ fn zrangestore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let request = RangeRequest::parse(&args[3..], None, None, false)?;
     let thresholds = ctx.state.keyspace.shared.thresholds.clone();
     let mut keys = ctx.keys();
-    let mut stored = ZSet::new();
-    if let Some(zset) = keys.get::<ZSet>(args[2])? {
-        let mut edit = Edit::silent(&thresholds);
-        for (member, score) in zset.walk(request.ranks(zset), request.reverse) {
-            stored.add(member, score, Conditions::default(), &mut edit);
-        }
-    }
+    let zset = keys.get::<ZSet>(args[2])?;
+    let stored =
+        zset.map_or_else(ZSet::new, |zset| ZSet::of(zset.walk(request.ranks(zset), request.reverse), &thresholds));
     let size = stored.len();
     if size > 0 {
         keys.put(args[1], Value::ZSet(Box::new(stored)), None);

@@ -1,5 +1,8 @@
 //! Plain data structures that know nothing of the server.
 
+pub mod btree;
+pub mod cow;
+pub mod cow_vec;
 pub mod dict;
 pub mod extended;
 pub mod glob;
@@ -9,4 +12,5 @@ pub mod number;
 pub mod packed;
 pub mod prefetch;
 pub mod ranktree;
+pub mod sha1;
 pub mod thin;

@@ -48,8 +48,10 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
 }
 
 /// Reads a bound of a score range (without its parenthesis). More lenient than [`parse_f64`], because Redis is:
-/// leading space is skipped, nothing at all reads as zero, and what overflows is an infinity.
+/// leading space is skipped, nothing at all reads as zero, a zero byte ends the text as in C, and what overflows is an
+/// infinity.
 pub fn parse_bound(text: &[u8]) -> Option<f64> {
+    let text = text.split(|c| *c == 0).next().unwrap_or_default();
     let start = text.iter().position(|c| !is_space(*c)).unwrap_or(text.len());
     if text.is_empty() {
         return Some(0.0);
@@ -297,6 +299,8 @@ mod tests {
         assert_eq!(Some(0.0), parse_bound(b""));
         assert_eq!(Some(5.0), parse_bound(b" 5"));
         assert_eq!(Some(f64::INFINITY), parse_bound(b"1e400"));
+        assert_eq!(Some(1.0), parse_bound(b"1\0x"));
+        assert_eq!(Some(0.0), parse_bound(b"\0"));
         assert_eq!(Some(f64::NEG_INFINITY), parse_bound(b"-inf"));
         for bad in ["nan", "5 ", "a"] {
             assert_eq!(None, parse_bound(bad.as_bytes()), "{bad}");

@@ -1,8 +1,8 @@
 //! The index of keys with a deadline: finds the due ones without touching the others.
 //!
 //! A second dict over the same entries. Each slot holds the entry's address (divided by 16: 44 bits) and 20 bits of a
-//! coarse deadline, so a sweep reads buckets one after another (15 bytes a key, 10 M keys in some 20 ms) and touches an
-//! entry when its coarse deadline has come.
+//! coarse deadline, so a sweep reads buckets one after another (15 bytes and about 4 ns a key) and touches an entry
+//! when its coarse deadline has come.
 //!
 //! The coarse deadline counts seconds modulo 2^20 and never lies after the true one. It may lie before: a deadline that
 //! moves later (SET with EX of a key that has one, the common case) leaves the index alone; the sweep that comes too

@@ -53,10 +53,10 @@ const LETTERS: [(char, EventClass); 14] = [
     ('e', EventClass::EVICTED),
     ('t', EventClass::STREAM),
     ('d', EventClass::MODULE),
+    ('n', EventClass::NEW),
     ('K', EventClass::KEYSPACE),
     ('E', EventClass::KEYEVENT),
     ('m', EventClass::KEY_MISS),
-    ('n', EventClass::NEW),
 ];
 
 impl EventClass {
@@ -74,8 +74,9 @@ impl EventClass {
     /// The letters that give these classes, `A` for all.
     pub fn letters(self) -> String {
         let all = self.contains(EventClass::ALL);
-        let rest =
-            LETTERS.iter().filter(|(_, class)| self.contains(*class) && !(all && EventClass::ALL.contains(*class)));
+        // Beside `A` Redis 7 shows neither the classes it stands for nor `n`.
+        let hidden = if all { EventClass::ALL | EventClass::NEW } else { EventClass::empty() };
+        let rest = LETTERS.iter().filter(|(_, class)| self.contains(*class) && !hidden.contains(*class));
         all.then_some('A').into_iter().chain(rest.map(|(letter, _)| *letter)).collect()
     }
 
@@ -104,7 +105,8 @@ mod tests {
     fn letters_read_back() {
         for letters in ["", "KEA", "Kg$", "Ex", "AKE", "AKEmn", "gKEn"] {
             let classes = EventClass::from_letters(letters).unwrap();
-            assert_eq!(EventClass::from_letters(&classes.letters()), Some(classes), "{letters}");
+            let shown = classes - if classes.contains(EventClass::ALL) { EventClass::NEW } else { EventClass::empty() };
+            assert_eq!(EventClass::from_letters(&classes.letters()), Some(shown), "{letters}");
         }
         assert_eq!(EventClass::from_letters("KEA").unwrap().letters(), "AKE");
         assert_eq!(EventClass::from_letters("q"), None);

@@ -114,23 +114,38 @@ impl<'a> Keys<'a> {
         self.notify(EventClass::EXPIRED, "expired", key.bytes);
     }
 
-    /// The entry, if it lives; leaves no trace of the look-up.
     #[inline]
     fn live(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
         self.expire_if_due(key);
         self.database.get(key)
     }
 
-    /// The entry, if it lives; counts the look-up and marks the entry as used.
+    /// The entry, if it lives; leaves no trace of the look-up.
+    pub fn look(&mut self, key: &[u8]) -> Option<EntryRef<'_>> {
+        self.live(key.into())
+    }
+
+    /// The entry, if it lives, for a command that will change it: marked as used, but not counted.
     #[inline]
-    fn find(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
+    fn own(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
+        let (clock, now_ms) = (self.shared.clock, self.now_ms);
+        self.live(key).inspect(|entry| clock.touch(*entry, now_ms))
+    }
+
+    /// The entry, if it lives, for a command that reads it: marked as used, and counted.
+    #[inline]
+    fn read(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
+        let (clock, now_ms) = (self.shared.clock, self.now_ms);
+        self.glance(key).inspect(|entry| clock.touch(*entry, now_ms))
+    }
+
+    /// The entry, if it lives, for a command that asks about it only (TTL): counted, and listeners hear of a miss.
+    #[inline]
+    fn glance(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
         self.expire_if_due(key);
         let entry = self.database.get(key);
         match entry {
-            Some(entry) => {
-                self.shared.stats.hits += 1;
-                self.shared.clock.touch(entry, self.now_ms);
-            }
+            Some(_) => self.shared.stats.hits += 1,
             None => {
                 self.shared.stats.misses += 1;
                 self.changes.event(EventClass::KEY_MISS, "keymiss", self.db, key.bytes);
@@ -139,12 +154,29 @@ impl<'a> Keys<'a> {
         entry
     }
 
-    /// True if the key exists; marks it as used.
+    /// The entry, if it lives, for OBJECT: counted.
+    pub fn inspect(&mut self, key: &[u8]) -> Option<EntryRef<'_>> {
+        self.expire_if_due(key.into());
+        let entry = self.database.get(key);
+        let count = if entry.is_some() { &mut self.shared.stats.hits } else { &mut self.shared.stats.misses };
+        *count += 1;
+        entry
+    }
+
+    /// EXISTS: true if the key exists.
     #[inline]
     pub fn exists(&mut self, key: &[u8]) -> bool {
-        let now_ms = self.now_ms;
-        let clock = self.shared.clock;
-        self.live(key.into()).inspect(|entry| clock.touch(*entry, now_ms)).is_some()
+        self.glance(key.into()).is_some()
+    }
+
+    /// TOUCH: true if the key exists, which is then marked as used.
+    pub fn touch(&mut self, key: &[u8]) -> bool {
+        self.read(key.into()).is_some()
+    }
+
+    /// True if the key exists, for a command that will change it.
+    pub fn owns(&mut self, key: &[u8]) -> bool {
+        self.own(key.into()).is_some()
     }
 
     /// True if the key exists; leaves no trace.
@@ -154,12 +186,7 @@ impl<'a> Keys<'a> {
 
     /// The type of a key's value, as TYPE names it.
     pub fn kind(&mut self, key: &[u8]) -> Option<&'static str> {
-        self.live(key.into()).map(EntryRef::type_name)
-    }
-
-    /// How a key's value is represented, as OBJECT ENCODING names it.
-    pub fn encoding(&mut self, key: &[u8]) -> Option<&'static str> {
-        self.live(key.into()).map(EntryRef::encoding)
+        self.glance(key.into()).map(EntryRef::type_name)
     }
 
     /// Estimate of a key's memory with its value, bytes.
@@ -181,18 +208,23 @@ impl<'a> Keys<'a> {
     /// How long a key was not used, seconds.
     pub fn idle_s(&mut self, key: &[u8]) -> Option<u64> {
         let now_ms = self.now_ms;
-        self.live(key.into()).map(|entry| super::access::idle_s(entry.access(), now_ms))
+        self.inspect(key).map(|entry| super::access::idle_s(entry.access(), now_ms))
     }
 
     /// How often a key is used, on Redis's logarithmic scale.
     pub fn frequency(&mut self, key: &[u8]) -> Option<u8> {
         let now_ms = self.now_ms;
-        self.live(key.into()).map(|entry| super::access::frequency(entry.access(), now_ms))
+        self.inspect(key).map(|entry| super::access::frequency(entry.access(), now_ms))
     }
 
     /// A key's deadline, milliseconds since 1970: None without key, `Some(None)` without deadline.
     pub fn deadline(&mut self, key: &[u8]) -> Option<Option<i64>> {
-        self.live(key.into()).map(EntryRef::expire_at)
+        self.glance(key.into()).map(EntryRef::expire_at)
+    }
+
+    /// [`Keys::deadline`] for a command that will change it.
+    pub fn own_deadline(&mut self, key: &[u8]) -> Option<Option<i64>> {
+        self.own(key.into()).map(EntryRef::expire_at)
     }
 
     /// The content of a string.
@@ -201,7 +233,15 @@ impl<'a> Keys<'a> {
     /// The key holds another type.
     #[inline]
     pub fn string(&mut self, key: &[u8]) -> Result<Option<StringRef<'_>>> {
-        self.find(key.into()).map(string_of).transpose()
+        self.read(key.into()).map(string_of).transpose()
+    }
+
+    /// [`Keys::string`] for a command that will change it.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn own_string(&mut self, key: &[u8]) -> Result<Option<StringRef<'_>>> {
+        self.own(key.into()).map(string_of).transpose()
     }
 
     /// The value of a key, which must be of type `T`.
@@ -210,7 +250,15 @@ impl<'a> Keys<'a> {
     /// The key holds another type.
     #[inline]
     pub fn get<T: Typed>(&mut self, key: &[u8]) -> Result<Option<&T>> {
-        self.find(key.into()).map(typed_of).transpose()
+        self.read(key.into()).map(typed_of).transpose()
+    }
+
+    /// [`Keys::get`] for a command that will change it.
+    ///
+    /// # Errors
+    /// The key holds another type.
+    pub fn own_value<T: Typed>(&mut self, key: &[u8]) -> Result<Option<&T>> {
+        self.own(key.into()).map(typed_of).transpose()
     }
 
     /// The values of several keys at once, each missing or of type `T`.
@@ -219,7 +267,7 @@ impl<'a> Keys<'a> {
     /// A key holds another type.
     pub fn get_many<T: Typed>(&mut self, keys: &[&[u8]]) -> Result<Vec<Option<&T>>> {
         for key in keys {
-            self.find((*key).into());
+            self.read((*key).into());
         }
         keys.iter().map(|key| self.database.get(*key).map(typed_of).transpose()).collect()
     }
@@ -227,24 +275,24 @@ impl<'a> Keys<'a> {
     /// The whole value of several keys at once, of any type (ZUNION takes sets, too).
     pub fn values(&mut self, keys: &[&[u8]]) -> Vec<Option<ValueRef<'_>>> {
         for key in keys {
-            self.find((*key).into());
+            self.read((*key).into());
         }
         keys.iter().map(|key| self.database.get(*key).map(EntryRef::value)).collect()
     }
 
     /// The value of a key, whatever its type.
     pub fn value(&mut self, key: &[u8]) -> Option<ValueRef<'_>> {
-        self.find(key.into()).map(EntryRef::value)
+        self.read(key.into()).map(EntryRef::value)
     }
 
-    /// A copy of a key's value, with its deadline.
+    /// A copy of a key's value, with its deadline; leaves no trace.
     pub fn cloned(&mut self, key: &[u8]) -> Option<(Value, Option<i64>)> {
-        self.find(key.into()).map(|entry| (entry.cloned_value(), entry.expire_at()))
+        self.live(key.into()).map(|entry| (entry.cloned_value(), entry.expire_at()))
     }
 
     /// A copy of a key's entry under another key.
     pub fn copied(&mut self, key: &[u8], new_key: &[u8]) -> Option<Entry> {
-        self.find(key.into()).map(|entry| entry.copy_as(new_key))
+        self.read(key.into()).map(|entry| entry.copy_as(new_key))
     }
 
     /// Shows every living key.
@@ -333,11 +381,10 @@ impl<'a> Keys<'a> {
             Expiry::At(deadline) => Some(deadline),
             Expiry::Keep => self.database.get(hashed).and_then(EntryRef::expire_at),
         };
-        if !self.changes.wants.is_empty() {
-            self.record_put(hashed, || Value::string(bytes), expire_at);
-        }
-        self.free_boxed(hashed);
-        if !self.database.set(hashed, value, expire_at) {
+        let recorded = !self.changes.wants.is_empty() && self.record_put(hashed, || Value::string(bytes), expire_at);
+        let freed = self.free_boxed(hashed);
+        let replaced = self.database.set(hashed, value, expire_at);
+        if !(recorded || freed || replaced) {
             self.changes.event(EventClass::NEW, "new", self.db, key);
         }
     }
@@ -352,20 +399,22 @@ impl<'a> Keys<'a> {
         let key: Box<[u8]> = entry.as_ref().key().into();
         let hashed = HashedKey::from(&key[..]);
         self.expire_if_due(hashed);
-        if !self.changes.wants.is_empty() {
-            self.record_put(hashed, || entry.as_ref().cloned_value(), entry.as_ref().expire_at());
-        }
+        let recorded = !self.changes.wants.is_empty()
+            && self.record_put(hashed, || entry.as_ref().cloned_value(), entry.as_ref().expire_at());
         match self.database.put(entry) {
             Some(old) => self.free(old),
+            None if recorded => {}
             None => self.changes.event(EventClass::NEW, "new", self.db, &key),
         }
     }
 
-    /// Records that a key gets a value; the old one, if it is wanted, is taken out for it.
+    /// Records that a key gets a value; the old one, if it is wanted, is taken out for it. True if one was.
     #[cold]
-    fn record_put(&mut self, key: HashedKey<'_>, value: impl FnOnce() -> Value, expire_at: Option<i64>) {
-        let undo = self.changes.wants.contains(Wants::UNDO).then(|| self.take_for_undo(key));
-        self.changes.key(self.db, key.bytes, || Op::Put(value(), expire_at), || undo.unwrap_or(Op::Remove));
+    fn record_put(&mut self, key: HashedKey<'_>, value: impl FnOnce() -> Value, expire_at: Option<i64>) -> bool {
+        let undo = if self.changes.wants.contains(Wants::UNDO) { self.take_for_undo(key) } else { Op::Remove };
+        let taken = undo != Op::Remove;
+        self.changes.key(self.db, key.bytes, || Op::Put(value(), expire_at), || undo);
+        taken
     }
 
     /// Removes a key and gives the operation that puts it back.
@@ -374,13 +423,16 @@ impl<'a> Keys<'a> {
     }
 
     /// A value with allocations of its own is freed away from the baton if it is big, before another takes its place.
+    /// True if there was one.
     #[inline]
-    fn free_boxed(&mut self, key: HashedKey<'_>) {
+    fn free_boxed(&mut self, key: HashedKey<'_>) -> bool {
         if self.database.get(key).is_some_and(EntryRef::is_boxed)
             && let Some(old) = self.database.remove(key)
         {
             self.free(old);
+            return true;
         }
+        false
     }
 
     fn free(&mut self, entry: Entry) {
@@ -436,7 +488,7 @@ impl<'a> Keys<'a> {
         change: impl FnOnce(&mut T, &mut Edit<'_, T::Op>) -> R,
     ) -> Result<Option<R>> {
         let hashed = HashedKey::from(key);
-        let Some(entry) = self.find(hashed) else { return Ok(None) };
+        let Some(entry) = self.own(hashed) else { return Ok(None) };
         if entry.type_name() != T::NAME {
             return Err(Error::wrong_type());
         }
@@ -454,7 +506,7 @@ impl<'a> Keys<'a> {
         change: impl FnOnce(&mut T, &mut Edit<'_, T::Op>) -> R,
     ) -> Result<R> {
         let hashed = HashedKey::from(key);
-        let is_new = match self.find(hashed) {
+        let is_new = match self.own(hashed) {
             Some(entry) if entry.type_name() != T::NAME => return Err(Error::wrong_type()),
             Some(_) => false,
             None => true,

@@ -182,6 +182,7 @@ impl Keyspace {
     pub fn relocate(&mut self, from: (usize, &[u8]), to: (usize, &[u8]), changes: &mut Changes) {
         let Some(entry) = self.databases[from.0].remove(from.1) else { return };
         self.databases[to.0].put(entry.renamed(to.1));
+        changes.event(EventClass::NEW, "new", to.0, to.1);
         changes.other(|| Change::Move { from: (from.0, from.1.into()), to: (to.0, to.1.into()) });
     }
 }

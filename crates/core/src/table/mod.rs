@@ -1,1 +1,14 @@
 //! The data of SQL tables: catalog, types, rows, pages, heap, index keys.
+
+pub mod batch;
+pub mod catalog;
+pub mod datum;
+mod decimal;
+pub mod heap;
+mod json;
+pub mod key;
+pub mod page;
+pub mod row;
+pub mod row_id;
+mod time;
+pub mod types;

@@ -2,6 +2,8 @@
 
 pub mod effect;
 pub mod redo;
+pub mod tables;
 pub mod undo;
 
 pub use effect::Effect;
+pub use tables::{Scope, TableChange, TableChanges, Tables};

@@ -1,13 +1,16 @@
 //! Effects as bytes, and bytes done again: what the log will hold, one record for each effect.
 //!
 //! ```text
-//! record   count, changes
-//! change   0 key: db, key, operation    1 move: db, key, db, key    2 flush: db    3 swap: db, db
+//! record   count, changes of keys, count, changes of tables
+//! key      0 key: db, key, operation    1 move: db, key, db, key    2 flush: db    3 swap: db, db
+//! table    0 row: table, operation      1 definition: table, definition      2 dropped: table
 //! ```
 //! Counts and databases are numbers of 7 bits a byte, keys are preceded by their length (`value/codec.rs`).
 
-use super::Effect;
+use super::{Effect, TableChange, Tables};
+use crate::engine::RowOp;
 use crate::keyspace::{Change, Changes, Keyspace};
+use crate::table::catalog::{TableDef, TableId};
 use crate::value::codec::{self, Decoded, Malformed};
 use crate::value::{Op, Thresholds};
 
@@ -16,6 +19,28 @@ pub fn encode(effect: &Effect, out: &mut Vec<u8>) {
     let changes: Vec<&Change> = effect.keys.list.iter().filter(|change| has_redo(change)).collect();
     codec::put_number(out, changes.len() as u64);
     changes.into_iter().for_each(|change| encode_change(change, out));
+    let changes: Vec<&TableChange> = effect.tables.list.iter().filter(|change| has_table_redo(change)).collect();
+    codec::put_number(out, changes.len() as u64);
+    changes.into_iter().for_each(|change| encode_table_change(change, out));
+}
+
+fn has_table_redo(change: &TableChange) -> bool {
+    !matches!(change, TableChange::Row { redo: None, .. })
+}
+
+fn encode_table_change(change: &TableChange, out: &mut Vec<u8>) {
+    match change {
+        TableChange::Row { table, redo, .. } => {
+            out.push(0);
+            codec::put_number(out, table.0.into());
+            redo.iter().for_each(|op| op.encode(out));
+        }
+        TableChange::Definition { table, now, .. } => {
+            out.push(if now.is_some() { 1 } else { 2 });
+            codec::put_number(out, table.0.into());
+            now.iter().for_each(|def| def.encode(out));
+        }
+    }
 }
 
 fn has_redo(change: &Change) -> bool {
@@ -54,13 +79,37 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// The record is damaged. What came before the damage has been done.
-pub fn replay(mut record: &[u8], keyspace: &mut Keyspace) -> Decoded<()> {
+pub fn replay(mut record: &[u8], keyspace: &mut Keyspace, tables: &mut Tables) -> Decoded<()> {
     let record = &mut record;
     let thresholds = keyspace.shared.thresholds.clone();
     for _ in 0..codec::take_count(record)? {
         replay_change(record, keyspace, &thresholds)?;
     }
+    for _ in 0..codec::take_count(record)? {
+        replay_table_change(record, tables)?;
+    }
     if record.is_empty() { Ok(()) } else { Err(Malformed("bytes behind the last change")) }
+}
+
+fn replay_table_change(record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
+    let kind = codec::take_byte(record)?;
+    let table = u32::try_from(codec::take_number(record)?).map(TableId).map_err(|_| Malformed("no such table"))?;
+    let result = match kind {
+        0 => {
+            let op = RowOp::decode(record).map_err(|_| Malformed("a damaged row"))?;
+            tables.redo_row(table, &op)
+        }
+        1 => {
+            let def = TableDef::decode(record).map_err(|_| Malformed("a damaged definition"))?;
+            if def.id != table {
+                return Err(Malformed("a definition of another table"));
+            }
+            tables.restore_definition(table, Some(&def))
+        }
+        2 => tables.restore_definition(table, None),
+        _ => return Err(Malformed("unknown change of a table")),
+    };
+    result.map_err(|_| Malformed("a change that does not fit its table"))
 }
 
 fn replay_change(record: &mut &[u8], keyspace: &mut Keyspace, thresholds: &Thresholds) -> Decoded<()> {

@@ -1,14 +1,14 @@
 //! Effects taken back: every change's inverse, in reverse order.
 
-use super::Effect;
+use super::{Effect, Tables};
 use crate::keyspace::{Change, Changes, Keyspace};
-use crate::value::codec::Decoded;
+use crate::value::codec::{Decoded, Malformed};
 
 /// Takes back an effect that was made with undo wanted.
 ///
 /// # Errors
 /// An inverse does not fit the state it was made for: a bug, or the effect is not the last one.
-pub fn undo(effect: Effect, keyspace: &mut Keyspace) -> Decoded<()> {
+pub fn undo(effect: Effect, keyspace: &mut Keyspace, tables: &mut Tables) -> Decoded<()> {
     let mut nobody = Changes::default();
     for change in effect.keys.list.into_iter().rev() {
         match change {
@@ -25,6 +25,9 @@ pub fn undo(effect: Effect, keyspace: &mut Keyspace) -> Decoded<()> {
             }
             Change::Swap(a, b) => keyspace.swap(a, b, &mut nobody),
         }
+    }
+    for change in effect.tables.list.into_iter().rev() {
+        tables.undo_change(change).map_err(|_| Malformed("a change of a table that cannot be taken back"))?;
     }
     Ok(())
 }

@@ -18,9 +18,11 @@ use crate::ds::ranktree::Handle;
 use crate::env::Xoshiro;
 use crate::error::{Error, Result};
 use crate::reply::Blob;
+use foldhash::quality::RandomState;
 use large::Large;
 use range::{LexRange, ScoreRange};
 use small::Small;
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// A sorted set value.
@@ -137,6 +139,26 @@ impl ZSet {
     /// An empty sorted set.
     pub fn new() -> Self {
         ZSet(Encoding::Small(Small::default()))
+    }
+
+    /// A sorted set of members that differ from each other, in the encoding that all of them together ask for.
+    pub fn of<M: AsRef<[u8]>>(
+        members: impl ExactSizeIterator<Item = (M, f64)> + Clone,
+        thresholds: &Thresholds,
+    ) -> Self {
+        let bytes: usize = members.clone().map(|(member, _)| Packed::cost(member.as_ref().len())).sum();
+        let is_small = members.len() <= thresholds.zset_entries
+            && bytes <= PACKED_BYTES_MAX
+            && members.clone().all(|(member, _)| member.as_ref().len() <= thresholds.zset_value);
+        if is_small {
+            let mut small = Small::default();
+            members.for_each(|(member, score)| small.insert(member.as_ref(), score));
+            return ZSet(Encoding::Small(small));
+        }
+        // Not by way of a small one, where -0 becomes 0.
+        let mut large = Large::with_capacity(members.len());
+        members.for_each(|(member, score)| large.insert(member.as_ref(), score));
+        ZSet(Encoding::Large(large))
     }
 
     /// How many members.
@@ -422,15 +444,15 @@ impl ZSet {
 
     /// Reads what [`ZSet::encode`] wrote.
     pub fn decode(input: &mut &[u8], thresholds: &Thresholds) -> Decoded<ZSet> {
-        let mut zset = ZSet::new();
+        let mut members = Vec::new();
         for _ in 0..codec::take_count(input)? {
-            let (member, score) = (codec::take_bytes(input)?, codec::take_double(input)?);
-            if score.is_nan() || zset.score(member).is_some() {
-                return Err(Malformed("score not a number, or a member twice"));
-            }
-            zset.insert(member, score, thresholds);
+            members.push((codec::take_bytes(input)?, codec::take_double(input)?));
         }
-        Ok(zset)
+        let mut seen = HashSet::with_capacity_and_hasher(members.len(), RandomState::default());
+        if members.iter().any(|(member, score)| score.is_nan() || !seen.insert(*member)) {
+            return Err(Malformed("score not a number, or a member twice"));
+        }
+        Ok(ZSet::of(members.into_iter(), thresholds))
     }
 }
 

@@ -5,7 +5,7 @@
 use super::plan::{Batch, Generator, Plan};
 use super::report::{Report, Slow};
 use super::skip::Skipper;
-use super::usage::Clocks;
+use super::usage::{Clocks, process_clock};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use std::io::{self, ErrorKind, Read, Write};
@@ -41,6 +41,8 @@ pub struct Options {
     pub setup: Vec<Vec<Vec<u8>>>,
     /// Processes whose CPU time is the server's.
     pub pids: Vec<u32>,
+    /// Also read the first process's CPU clock around every batch (about a microsecond each), for `Report::hardest`.
+    pub watch_cpu: bool,
     /// Fixes all that is random.
     pub seed: u64,
     /// Longest silence of the server before the load gives up.
@@ -76,6 +78,8 @@ struct Connection {
     /// Replies to the batch that have not come yet.
     awaited: u64,
     since: Instant,
+    /// The server's CPU clock at that time, seconds, if it is watched.
+    cpu_since: f64,
 }
 
 struct Client<'a> {
@@ -233,11 +237,28 @@ impl<'a> Client<'a> {
             let ns = (now - connection.since).as_nanos() as u64;
             self.last_reply = now;
             if self.measuring {
-                self.report.record(Slow { ns, after_replies: self.report.requests });
+                self.record(index, ns);
             }
             self.send_next(index, now)?;
         }
         Ok(())
+    }
+
+    fn record(&mut self, index: usize, ns: u64) {
+        let after_replies = self.report.requests;
+        self.report.record(Slow { ns, after_replies });
+        if self.options.watch_cpu {
+            let spent = self.watched_clock() - self.connections[index].cpu_since;
+            // That clock moves in ticks of some milliseconds, so a quick batch may see a tick that others filled; a
+            // server cannot have worked for longer than the batch took.
+            self.report.record_work(Slow { ns: ns.min((spent * 1e9) as u64), after_replies });
+        }
+    }
+
+    /// The CPU clock of the watched process, seconds; 0 when none is watched.
+    fn watched_clock(&self) -> f64 {
+        let watched = self.options.pids.first().filter(|_| self.options.watch_cpu);
+        watched.and_then(|pid| process_clock(*pid)).unwrap_or(0.0)
     }
 
     fn send_next(&mut self, index: usize, now: Instant) -> io::Result<()> {
@@ -247,11 +268,12 @@ impl<'a> Client<'a> {
         }
         self.budget -= count;
         self.in_flight += count;
+        let cpu_since = self.watched_clock();
         let connection = &mut self.connections[index];
         self.generator.fill(&mut connection.batch, count as usize);
         connection.awaited = count;
         connection.sent = 0;
-        connection.since = now;
+        (connection.since, connection.cpu_since) = (now, cpu_since);
         connection.flush()
     }
 }
@@ -271,6 +293,7 @@ impl Connection {
             sent: 0,
             awaited: 0,
             since: Instant::now(),
+            cpu_since: 0.0,
         })
     }
 
@@ -333,6 +356,7 @@ mod tests {
             until,
             setup: Vec::new(),
             pids: vec![std::process::id()],
+            watch_cpu: true,
             seed: 1,
             patience: Duration::from_secs(20),
         }
@@ -358,6 +382,7 @@ mod tests {
         // 5 connections in batches of 4, the last one of 2.
         assert_eq!(251, report.batches.count());
         assert!(report.seconds > 0.0 && report.slowest[0].ns == report.batches.max_ns());
+        assert!(report.hardest.is_some_and(|hardest| hardest.ns > 0 && hardest.after_replies <= 1002));
     }
 
     #[test]

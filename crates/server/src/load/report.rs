@@ -3,7 +3,7 @@
 use super::histogram::Histogram;
 use super::usage::{Cpu, Machine};
 
-/// One long wait.
+/// One batch that took long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slow {
     /// From sending a batch to its last reply, nanoseconds.
@@ -29,6 +29,9 @@ pub struct Report {
     pub batches: Histogram,
     /// The longest of these, longest first.
     pub slowest: Vec<Slow>,
+    /// The batch during which the server worked longest: the lesser of the batch's time and of the server's CPU time in
+    /// it. None unless it was asked for. Unlike the longest wait it leaves out time in which the server waited for a core.
+    pub hardest: Option<Slow>,
     /// CPU time of the load generator.
     pub client: Cpu,
     /// CPU time of the measured processes together.
@@ -64,6 +67,11 @@ impl Report {
             let at = self.slowest.partition_point(|other| other.ns >= slow.ns);
             self.slowest.insert(at, slow);
         }
+    }
+
+    /// Notes for how long the server worked during a batch.
+    pub fn record_work(&mut self, slow: Slow) {
+        self.hardest = self.hardest.max(Some(slow));
     }
 }
 

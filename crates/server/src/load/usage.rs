@@ -92,7 +92,7 @@ fn read_process(pid: u32) -> io::Result<Reading> {
 }
 
 /// The process's CPU clock, in nanoseconds where a tick is 10 ms; None where the kernel offers none.
-fn process_clock(pid: u32) -> Option<f64> {
+pub fn process_clock(pid: u32) -> Option<f64> {
     let mut clock = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: both pointers are to writable memory of the right type that outlives the calls.

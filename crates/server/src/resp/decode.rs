@@ -19,7 +19,7 @@ pub enum Parsed {
 
 /// The stream cannot be followed any further: the text is sent and the connection closed.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ProtocolError(pub String);
+pub struct ProtocolError(pub Vec<u8>);
 
 /// Bounds that depend on who is talking.
 #[derive(Clone, Copy, Debug)]
@@ -84,15 +84,16 @@ impl Decoder {
         self.decode_arguments(buffer, limits)
     }
 
+    /// True inside a request, so that the next byte is not the first of one.
+    #[inline]
+    pub fn is_inside(&self) -> bool {
+        self.missing > 0
+    }
+
     /// Bytes of the buffer that the finished request took.
     #[inline]
     pub fn consumed(&self) -> usize {
         self.position
-    }
-
-    /// Bytes that the rest of the request will need at least, to size the next read; 0 when unknown.
-    pub fn expected(&self, buffered: usize) -> usize {
-        self.bulk_bytes.map_or(0, |length| (self.position + length + 2).saturating_sub(buffered))
     }
 
     /// Forgets the finished request.
@@ -117,6 +118,13 @@ impl Decoder {
         self.places.iter().map(move |place| &source[place.start..place.end])
     }
 
+    /// The arguments of the finished request, which was an array and not a line, so that they live as long as `buffer`.
+    #[inline]
+    pub fn array_arguments<'b>(&self, buffer: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
+        debug_assert!(!self.is_inline);
+        self.places.iter().map(move |place| &buffer[place.start..place.end])
+    }
+
     /// Reads `*<count>\r\n`. Some means there is nothing further to read now.
     fn decode_count(&mut self, buffer: &[u8], limits: &Limits) -> Result<Option<Parsed>, ProtocolError> {
         let Some((line, next)) = line_after(buffer, 1) else {
@@ -124,7 +132,7 @@ impl Decoder {
         };
         let count = match parse_length(line) {
             Some(n) if n <= limits::ARGUMENTS_MAX as i64 => n,
-            _ => return Err(ProtocolError("invalid multibulk length".into())),
+            _ => return Err(ProtocolError(b"invalid multibulk length".to_vec())),
         };
         if limits.unauthenticated && count > limits.arguments_max as i64 {
             return Err(ProtocolError("unauthenticated multibulk length".into()));
@@ -174,15 +182,15 @@ impl Decoder {
             self.position += 5;
             return Ok(Some((a - b'0') as usize * 10 + (b - b'0') as usize));
         }
-        let Some((line, next)) = line_after(buffer, self.position + 1) else {
+        let Some((line, next)) = line_after(buffer, self.position) else {
             too_long(rest.len(), "too big bulk count string")?;
             // A wrong first byte is known before its line is complete, but Redis waits for the line too.
             return Ok(None);
         };
-        if rest[0] != b'$' {
-            return Err(ProtocolError(format!("expected '$', got '{}'", printable(rest[0]))));
-        }
-        match parse_length(line) {
+        let Some(digits) = line.strip_prefix(b"$") else {
+            return Err(ProtocolError([b"expected '$', got '", &rest[..1], b"'"].concat()));
+        };
+        match parse_length(digits) {
             Some(n) if n >= 0 && n <= limits::BULK_BYTES_MAX as i64 => {
                 if limits.unauthenticated && n > limits.bulk_bytes_max as i64 {
                     return Err(ProtocolError("unauthenticated bulk length".into()));
@@ -210,10 +218,6 @@ impl Decoder {
 
 fn too_long(bytes: usize, text: &str) -> Result<(), ProtocolError> {
     if bytes > LINE_BYTES_MAX { Err(ProtocolError(text.into())) } else { Ok(()) }
-}
-
-fn printable(byte: u8) -> char {
-    byte as char
 }
 
 /// The bytes from `start` to the next `\r`, and the place after the byte that follows it (which is not checked).
@@ -329,7 +333,10 @@ mod tests {
             end = (end + step).min(stream.len());
             loop {
                 let buffer = &stream[start..end];
-                match decoder.decode(buffer, &Limits::TRUSTED).map_err(|e| e.0)? {
+                match decoder
+                    .decode(buffer, &Limits::TRUSTED)
+                    .map_err(|e| String::from_utf8_lossy(&e.0).into_owned())?
+                {
                     Parsed::Incomplete => break,
                     Parsed::Empty => {}
                     Parsed::Request => requests.push(decoder.arguments(buffer).map(<[u8]>::to_vec).collect()),

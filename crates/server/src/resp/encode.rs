@@ -26,7 +26,7 @@ fn encode_rest(reply: &Reply, protocol: u8, out: &mut Vec<u8>) {
             if !error.code.word().is_empty() {
                 out.push(b' ');
             }
-            out.extend_from_slice(error.message.as_bytes());
+            out.extend_from_slice(error.message_bytes());
             one_line(&mut out[start..]);
             out.extend_from_slice(b"\r\n");
         }
@@ -64,6 +64,7 @@ fn encode_rest(reply: &Reply, protocol: u8, out: &mut Vec<u8>) {
                 encode(value, protocol, out);
             }
         }
+        Reply::As(protocol, reply) => encode(reply, *protocol, out),
         Reply::Many(replies) => replies.iter().for_each(|reply| encode(reply, protocol, out)),
         Reply::Bulk(_) | Reply::Ok | Reply::Int(_) | Reply::Nil => unreachable!("encoded by the caller"),
     }

@@ -72,6 +72,9 @@ impl<S: Slot> Default for Dict<S> {
     }
 }
 
+const fn assert_send_and_sync<T: Send + Sync>() {}
+const _: () = assert_send_and_sync::<View<u32>>();
+
 /// Entries of a chain that is being rebuilt, with their tags.
 type Chain<S> = SmallVec<[(u8, S); 24]>;
 
@@ -90,8 +93,10 @@ impl<S: Slot> Dict<S> {
     /// A dict with its buckets made for `entries` beforehand, so that filling it splits few.
     pub fn with_capacity(entries: usize) -> Self {
         let mut dict = Self::new();
-        // A quarter of the budget is left to overflow buckets.
-        let buckets = (entries as u64 * Self::BUDGET * 3 / 4 / (64 * 16)).clamp(1, 1 << 31) as u32;
+        // What full chains at even load leave of the budget to primary buckets, in sixteenths. (Splits do the rest.)
+        const PRIMARY: [u64; 5] = [9, 12, 14, 13, 13];
+        let buckets = entries as u64 * Self::BUDGET * PRIMARY[S::WIDTH - 4] / (16 * 16 * 64);
+        let buckets = buckets.clamp(1, 1 << 31) as u32;
         (0..buckets).for_each(|_| dict.body.primary.push(Line::EMPTY));
         dict.body.mask = buckets.next_power_of_two() - 1;
         dict

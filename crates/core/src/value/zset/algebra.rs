@@ -1,10 +1,10 @@
 //! Union, intersection and difference of sorted sets and sets, with weights and aggregation.
 
-use super::{Conditions, ZSet};
+use super::ZSet;
 use crate::reply::Blob;
 use crate::value::set::{Member, Set};
-use crate::value::{Edit, Thresholds};
 use foldhash::quality::RandomState;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// One of the keys that are combined.
@@ -75,8 +75,12 @@ impl Source<'_> {
     }
 }
 
+/// Members with their scores, in the order of a sorted set. Not one yet, since a small one makes 0 of -0, which Redis
+/// shows in the replies of ZUNION and its kin.
+pub type Scored = Vec<(Blob, f64)>;
+
 /// ZUNION: the members of any source. Sources come with their weights.
-pub fn union(sources: &[(Source, f64)], aggregate: Aggregate, thresholds: &Thresholds) -> ZSet {
+pub fn union(sources: &[(Source, f64)], aggregate: Aggregate) -> Scored {
     let mut scores: HashMap<Blob, f64, RandomState> = HashMap::default();
     for (source, weight) in smallest_first(sources) {
         source.each(|member, score| {
@@ -88,24 +92,24 @@ pub fn union(sources: &[(Source, f64)], aggregate: Aggregate, thresholds: &Thres
             true
         });
     }
-    collect(thresholds, |add| scores.iter().for_each(|(member, score)| add(member, *score)))
+    in_order(scores.into_iter().collect())
 }
 
 /// ZINTER: the members common to all sources. Sources come with their weights.
-pub fn intersection(sources: &[(Source, f64)], aggregate: Aggregate, thresholds: &Thresholds) -> ZSet {
+pub fn intersection(sources: &[(Source, f64)], aggregate: Aggregate) -> Scored {
     let sources = smallest_first(sources);
-    collect(thresholds, |add| {
-        common(&sources, |member, score| {
-            let mut sum = zero_if_nan(sources[0].1 * score);
-            for (source, weight) in &sources[1..] {
-                // Not a number (0 times infinity) counts as 0 in a sum, and not at all in MIN and MAX, as in Redis.
-                let score = source.score(member).expect("a common member");
-                sum = aggregate.apply(sum, weight * score);
-            }
-            add(member, sum);
-            true
-        });
-    })
+    let mut scores = Vec::new();
+    common(&sources, |member, score| {
+        let mut sum = zero_if_nan(sources[0].1 * score);
+        for (source, weight) in &sources[1..] {
+            // Not a number (0 times infinity) counts as 0 in a sum, and not at all in MIN and MAX, as in Redis.
+            let score = source.score(member).expect("a common member");
+            sum = aggregate.apply(sum, weight * score);
+        }
+        scores.push((Blob::from_slice(member), sum));
+        true
+    });
+    in_order(scores)
 }
 
 /// ZINTERCARD: how many members are common to all sources, counting no further than `limit` (0: all).
@@ -120,16 +124,22 @@ pub fn intersection_count(sources: &[Source], limit: usize) -> usize {
 }
 
 /// ZDIFF: the members of the first source that are in none of the others, with their scores.
-pub fn difference(sources: &[Source], thresholds: &Thresholds) -> ZSet {
-    let Some((first, others)) = sources.split_first() else { return ZSet::new() };
-    collect(thresholds, |add| {
-        first.each(|member, score| {
-            if others.iter().all(|source| source.score(member).is_none()) {
-                add(member, score);
-            }
-            true
-        });
-    })
+pub fn difference(sources: &[Source]) -> Scored {
+    let Some((first, others)) = sources.split_first() else { return Vec::new() };
+    let mut scores = Vec::new();
+    first.each(|member, score| {
+        if others.iter().all(|source| source.score(member).is_none()) {
+            scores.push((Blob::from_slice(member), score));
+        }
+        true
+    });
+    in_order(scores)
+}
+
+fn in_order(mut scores: Scored) -> Scored {
+    // Minus zero and zero are equal, as in a sorted set; no score is NaN.
+    scores.sort_unstable_by(|(m, a), (n, b)| a.partial_cmp(b).unwrap_or(Ordering::Equal).then_with(|| m.cmp(n)));
+    scores
 }
 
 /// Redis combines scores in this order, which shows in the last digit of a sum.
@@ -148,34 +158,29 @@ fn common(sources: &[(Source, f64)], mut show: impl FnMut(&Member, f64) -> bool)
     });
 }
 
-fn collect(thresholds: &Thresholds, fill: impl FnOnce(&mut dyn FnMut(&[u8], f64))) -> ZSet {
-    let mut zset = ZSet::new();
-    let mut edit = Edit::silent(thresholds);
-    fill(&mut |member, score| {
-        zset.add(member, score, Conditions::default(), &mut edit);
-    });
-    zset
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const T: &Thresholds = &Thresholds::DEFAULT;
+    use crate::value::Thresholds;
 
     fn zset(members: &[(&str, f64)]) -> ZSet {
-        collect(T, |add| members.iter().for_each(|(member, score)| add(member.as_bytes(), *score)))
+        ZSet::of(members.iter().copied(), &Thresholds::DEFAULT)
+    }
+
+    fn scored(members: &[(&str, f64)]) -> Scored {
+        members.iter().map(|(member, score)| (Blob::from_slice(member.as_bytes()), *score)).collect()
     }
 
     #[test]
     fn scores_are_weighted_and_aggregated() {
         let (a, b) = (zset(&[("one", 1.0), ("two", 2.0)]), zset(&[("one", 1.0), ("two", 2.0), ("three", 3.0)]));
         let sources = [(Source::ZSet(&a), 2.0), (Source::ZSet(&b), 3.0)];
-        assert_eq!(zset(&[("one", 5.0), ("two", 10.0), ("three", 9.0)]), union(&sources, Aggregate::Sum, T));
-        assert_eq!(zset(&[("one", 5.0), ("two", 10.0)]), intersection(&sources, Aggregate::Sum, T));
-        assert_eq!(zset(&[("one", 2.0), ("two", 4.0)]), intersection(&sources, Aggregate::Min, T));
-        assert_eq!(zset(&[("one", 3.0), ("two", 6.0)]), intersection(&sources, Aggregate::Max, T));
-        assert_eq!(zset(&[("three", 3.0)]), difference(&[Source::ZSet(&b), Source::ZSet(&a)], T));
+        assert_eq!(scored(&[("one", 5.0), ("three", 9.0), ("two", 10.0)]), union(&sources, Aggregate::Sum));
+        assert_eq!(scored(&[("one", 5.0), ("two", 10.0)]), intersection(&sources, Aggregate::Sum));
+        assert_eq!(scored(&[("one", 2.0), ("two", 4.0)]), intersection(&sources, Aggregate::Min));
+        assert_eq!(scored(&[("one", 3.0), ("two", 6.0)]), intersection(&sources, Aggregate::Max));
+        assert_eq!(scored(&[("three", 3.0)]), difference(&[Source::ZSet(&b), Source::ZSet(&a)]));
         assert_eq!(1, intersection_count(&[Source::ZSet(&b), Source::ZSet(&a)], 1));
     }
 
@@ -183,8 +188,16 @@ mod tests {
     fn a_missing_key_is_empty_and_infinities_cancel_to_zero() {
         let a = zset(&[("x", f64::INFINITY)]);
         let sources = [(Source::ZSet(&a), 1.0), (Source::ZSet(&a), -1.0)];
-        assert_eq!(zset(&[("x", 0.0)]), union(&sources, Aggregate::Sum, T));
-        assert_eq!(zset(&[("x", 0.0)]), union(&[(Source::ZSet(&a), 0.0)], Aggregate::Sum, T));
-        assert!(intersection(&[(Source::ZSet(&a), 1.0), (Source::Missing, 1.0)], Aggregate::Sum, T).is_empty());
+        assert_eq!(scored(&[("x", 0.0)]), union(&sources, Aggregate::Sum));
+        assert_eq!(scored(&[("x", 0.0)]), union(&[(Source::ZSet(&a), 0.0)], Aggregate::Sum));
+        assert!(intersection(&[(Source::ZSet(&a), 1.0), (Source::Missing, 1.0)], Aggregate::Sum).is_empty());
+    }
+
+    #[test]
+    fn minus_zero_is_kept_and_equals_zero() {
+        let a = zset(&[("b", 0.0), ("a", 0.0), ("c", 1.0)]);
+        let negated = union(&[(Source::ZSet(&a), -1.0)], Aggregate::Sum);
+        assert_eq!(scored(&[("c", -1.0), ("a", -0.0), ("b", -0.0)]), negated);
+        assert!(negated[1].1.is_sign_negative());
     }
 }

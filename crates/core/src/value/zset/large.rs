@@ -44,6 +44,11 @@ unsafe impl Entry for Node {
 }
 
 impl Large {
+    /// An empty one with room for so many members.
+    pub fn with_capacity(members: usize) -> Self {
+        Large { table: Table::with_capacity(members + 1), tree: RankTree::new() }
+    }
+
     pub fn len(&self) -> usize {
         self.table.len()
     }
@@ -128,7 +133,7 @@ impl Large {
 impl<'a> FromIterator<(&'a [u8], f64)> for Large {
     fn from_iter<I: IntoIterator<Item = (&'a [u8], f64)>>(members: I) -> Self {
         let members = members.into_iter();
-        let mut large = Large { table: Table::with_capacity(members.size_hint().0 + 1), tree: RankTree::new() };
+        let mut large = Large::with_capacity(members.size_hint().0);
         members.for_each(|(member, score)| large.insert(member, score));
         large
     }

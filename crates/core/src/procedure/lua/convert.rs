@@ -1,0 +1,295 @@
+//! Replies to Lua values and back, in Redis 7's shapes for RESP2 and RESP3.
+
+use super::stack::{Fault, Kind, Stack, push_error_table};
+use crate::ds::number;
+use crate::error::{Code, Error};
+use crate::limits;
+use crate::reply::{Blob, Reply};
+use std::borrow::Cow;
+use std::ffi::c_int;
+
+/// Pushes a command's reply, in the shape that the given RESP version has.
+#[inline]
+pub fn push_reply(stack: Stack<'_>, reply: &Reply, protocol: u8) -> Result<(), Fault> {
+    match reply {
+        Reply::Bulk(bytes) => stack.push_bytes(bytes),
+        Reply::Int(number) => {
+            stack.push_number(*number as f64);
+            Ok(())
+        }
+        other => push_other(stack, other, protocol),
+    }
+}
+
+fn push_other(stack: Stack<'_>, reply: &Reply, protocol: u8) -> Result<(), Fault> {
+    let resp3 = protocol >= 3;
+    // A key and its value may stand above this one while it is built.
+    if !stack.reserve(6) || !stack.shared().heap.has_room(0) {
+        return Err(Fault::Memory);
+    }
+    match reply {
+        Reply::Ok => push_tagged(stack, "ok", b"OK")?,
+        Reply::Status(text) => push_tagged(stack, "ok", text.as_bytes())?,
+        Reply::Error(error) => push_error(stack, error),
+        Reply::Nil | Reply::NilArray if resp3 => stack.push_nil(),
+        Reply::Nil | Reply::NilArray | Reply::None => stack.push_bool(false),
+        Reply::Bool(value) if resp3 => stack.push_bool(*value),
+        Reply::Bool(value) => stack.push_number(*value as u8 as f64),
+        Reply::Double(value) if resp3 => {
+            stack.push_table(0, 1);
+            stack.push_number(*value);
+            stack.set_field(-2, "double");
+        }
+        Reply::Double(value) => stack.push_bytes(&number::score_text(*value))?,
+        Reply::BigNumber(digits) if resp3 => push_tagged(stack, "big_number", digits)?,
+        Reply::BigNumber(digits) => stack.push_bytes(digits)?,
+        Reply::Verbatim(format, text) if resp3 => {
+            stack.push_table(0, 1);
+            stack.push_table(0, 2);
+            stack.push_bytes(text)?;
+            stack.set_field(-2, "string");
+            stack.push_bytes(format)?;
+            stack.set_field(-2, "format");
+            stack.set_field(-2, "verbatim_string");
+        }
+        Reply::Verbatim(_, text) => stack.push_bytes(text)?,
+        Reply::Map(pairs) if resp3 => {
+            stack.push_table(0, 1);
+            stack.push_table(0, pairs.len());
+            for (key, value) in pairs {
+                push_reply(stack, key, protocol)?;
+                push_reply(stack, value, protocol)?;
+                stack.set_pair(-3);
+            }
+            stack.set_field(-2, "map");
+        }
+        Reply::Set(members) if resp3 => {
+            stack.push_table(0, 1);
+            stack.push_table(0, members.len());
+            for member in members {
+                push_reply(stack, member, protocol)?;
+                stack.push_bool(true);
+                stack.set_pair(-3);
+            }
+            stack.set_field(-2, "set");
+        }
+        Reply::Pairs(pairs) if resp3 => {
+            stack.push_table(pairs.len(), 0);
+            for (position, (first, second)) in (1..).zip(pairs) {
+                stack.push_table(2, 0);
+                push_element(stack, first, protocol, 1)?;
+                push_element(stack, second, protocol, 2)?;
+                stack.set_element(-2, position);
+            }
+        }
+        Reply::Map(pairs) | Reply::Pairs(pairs) => {
+            stack.push_table(pairs.len() * 2, 0);
+            for (position, (first, second)) in (1..).step_by(2).zip(pairs) {
+                push_element(stack, first, protocol, position)?;
+                push_element(stack, second, protocol, position + 1)?;
+            }
+        }
+        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Many(items) => {
+            stack.push_table(items.len(), 0);
+            for (position, item) in (1..).zip(items) {
+                push_element(stack, item, protocol, position)?;
+            }
+        }
+        Reply::As(protocol, reply) => push_reply(stack, reply, *protocol)?,
+        Reply::Bulk(_) | Reply::Int(_) => push_reply(stack, reply, protocol)?,
+    }
+    Ok(())
+}
+
+fn push_element(stack: Stack<'_>, reply: &Reply, protocol: u8, position: c_int) -> Result<(), Fault> {
+    push_reply(stack, reply, protocol)?;
+    stack.set_element(-2, position);
+    Ok(())
+}
+
+fn push_tagged(stack: Stack<'_>, tag: &str, bytes: &[u8]) -> Result<(), Fault> {
+    stack.push_table(0, 1);
+    stack.push_bytes(bytes)?;
+    stack.set_field(-2, tag);
+    Ok(())
+}
+
+/// Pushes the table that stands for a command's error, marked as counted already.
+pub fn push_error(stack: Stack<'_>, error: &Error) {
+    push_error_table(stack, &error.to_string());
+    stack.push_bool(true);
+    stack.set_field(-2, "ignore_error_stats_update");
+}
+
+/// Fields that give a table returned by a script its meaning, in the order in which they are looked for.
+pub const FIELDS: [&str; 9] =
+    ["err", "ok", "double", "big_number", "verbatim_string", "map", "set", "format", "string"];
+
+/// Turns what a script returned into a reply. The names of [`FIELDS`] stand on the stack from `fields` on.
+pub struct Reader<'a> {
+    stack: Stack<'a>,
+    fields: c_int,
+    protocol: u8,
+    depth: usize,
+    /// True when the reply is an error that the failing command has counted.
+    pub counted: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader for a script that spoke the given RESP version.
+    pub fn new(stack: Stack<'a>, fields: c_int, protocol: u8) -> Self {
+        Reader { stack, fields, protocol, depth: 0, counted: false }
+    }
+
+    /// Pops the top value and turns it into a reply.
+    pub fn pop(&mut self) -> Reply {
+        let stack = self.stack;
+        let reply = match stack.kind(-1) {
+            Kind::String => stack.bytes(-1).map_or(Reply::Nil, Reply::bulk),
+            Kind::Number => Reply::Int(stack.number(-1).map_or(0, truncate)),
+            Kind::Boolean => match stack.truth(-1) {
+                value if self.protocol >= 3 => Reply::Bool(value),
+                true => Reply::Int(1),
+                false => Reply::Nil,
+            },
+            Kind::Table => self.table(),
+            _ => Reply::Nil,
+        };
+        stack.pop(1);
+        reply
+    }
+
+    /// The table on top, which stays.
+    fn table(&mut self) -> Reply {
+        if self.depth >= limits::REPLY_DEPTH_MAX || !self.stack.reserve(8) {
+            return Error::err("reached lua stack limit").into();
+        }
+        self.depth += 1;
+        let reply = self.marked().unwrap_or_else(|| self.array());
+        self.depth -= 1;
+        reply
+    }
+
+    /// The reply that one of the special fields makes of the table.
+    fn marked(&mut self) -> Option<Reply> {
+        let stack = self.stack;
+        for field in 0..7 {
+            self.push_field(field, -1);
+            let reply = match (field, stack.kind(-1)) {
+                (0, Kind::String) => Some(self.error()),
+                (1, Kind::String) => Some(Reply::Status(text(c_text(stack.bytes(-1))))),
+                (2, Kind::Number) => stack.number(-1).map(Reply::Double),
+                (3, Kind::String) => stack.bytes(-1).map(|digits| {
+                    let line = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
+                    Reply::BigNumber(digits.iter().map(line).collect())
+                }),
+                (4, Kind::Table) => self.verbatim(),
+                (5, Kind::Table) => Some(self.map()),
+                (6, Kind::Table) => Some(self.set()),
+                _ => None,
+            };
+            stack.pop(1);
+            if reply.is_some() {
+                return reply;
+            }
+        }
+        None
+    }
+
+    /// Pushes field number `field` of the table at `table`.
+    fn push_field(&self, field: c_int, table: c_int) {
+        let table = self.stack.absolute(table);
+        self.stack.push_copy(self.fields + field);
+        self.stack.get_pair(table);
+    }
+
+    /// The table below the top is an error, whose text is on top.
+    fn error(&mut self) -> Reply {
+        let stack = self.stack;
+        let message = text(without_newlines(c_text(stack.bytes(-1))));
+        stack.get_field(-2, "ignore_error_stats_update");
+        self.counted |= self.depth == 1 && stack.kind(-1) == Kind::Boolean && stack.truth(-1);
+        stack.pop(1);
+        Error::new(Code::Custom, message).into()
+    }
+
+    /// The table on top may be `{format=..., string=...}`.
+    fn verbatim(&self) -> Option<Reply> {
+        let stack = self.stack;
+        self.push_field(7, -1);
+        self.push_field(8, -2);
+        let both = stack.kind(-2) == Kind::String && stack.kind(-1) == Kind::String;
+        let reply = both.then(|| {
+            let format = c_text(stack.bytes(-2));
+            let format = std::array::from_fn(|i| format.get(i).copied().unwrap_or(b' '));
+            Reply::Verbatim(format, Blob::from_slice(stack.bytes(-1).unwrap_or_default()))
+        });
+        stack.pop(2);
+        reply
+    }
+
+    /// The table on top holds keys and values.
+    fn map(&mut self) -> Reply {
+        let stack = self.stack;
+        let mut pairs = Vec::new();
+        stack.push_nil();
+        while stack.next(-2) {
+            stack.push_copy(-2);
+            let key = self.pop();
+            pairs.push((key, self.pop()));
+        }
+        Reply::Map(pairs)
+    }
+
+    /// The keys of the table on top are members.
+    fn set(&mut self) -> Reply {
+        let stack = self.stack;
+        let mut members = Vec::new();
+        stack.push_nil();
+        while stack.next(-2) {
+            stack.pop(1);
+            stack.push_copy(-1);
+            members.push(self.pop());
+        }
+        Reply::Set(members)
+    }
+
+    /// The elements of the table on top up to the first nil.
+    fn array(&mut self) -> Reply {
+        let mut items = Vec::new();
+        for position in 1.. {
+            self.stack.get_element(-1, position);
+            if self.stack.kind(-1) == Kind::Nil {
+                self.stack.pop(1);
+                break;
+            }
+            items.push(self.pop());
+        }
+        Reply::Array(items)
+    }
+}
+
+/// A number as an integer: truncated, and what does not fit becomes the smallest integer, as on the machines on which
+/// Redis runs.
+pub fn truncate(number: f64) -> i64 {
+    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
+    if fits { number as i64 } else { i64::MIN }
+}
+
+/// A string up to its first zero byte: statuses and errors pass through C strings in Redis.
+pub fn c_text(bytes: Option<&[u8]>) -> &[u8] {
+    let bytes = bytes.unwrap_or_default();
+    &bytes[..bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len())]
+}
+
+/// Without line ends at the end, which would become spaces.
+fn without_newlines(mut bytes: &[u8]) -> &[u8] {
+    while let [rest @ .., b'\r' | b'\n'] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+fn text(bytes: &[u8]) -> Cow<'static, str> {
+    Cow::Owned(String::from_utf8_lossy(bytes).into_owned())
+}

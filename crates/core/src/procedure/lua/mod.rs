@@ -1,0 +1,31 @@
+//! Lua procedures: Redis's scripting environment on LuaJIT's interpreter.
+//!
+//! From the bottom: [`heap`] (its memory), [`shared`] (what its functions share), [`stack`] (the border between Lua and
+//! Rust, with the rules that keep either from unwinding through the other), the libraries ([`api`] is the table `redis`,
+//! then [`cjson`], [`cmsgpack`], [`structs`], [`strings`] over [`pattern`], [`random`]), [`sandbox`] (what scripts see),
+//! and [`state`] (the interpreter).
+//!
+//! `mlua-sys` is used without `mlua` on top: a call of a command from a script costs little more than the command then,
+//! and there is one set of rules at the border instead of two.
+
+mod api;
+mod cjson;
+mod cmsgpack;
+mod convert;
+mod heap;
+mod number;
+mod pattern;
+mod random;
+
+mod sandbox;
+mod shared;
+mod source;
+mod stack;
+mod state;
+mod strings;
+mod structs;
+
+#[cfg(test)]
+mod tests;
+
+pub use state::Lua;

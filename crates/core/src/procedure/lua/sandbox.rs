@@ -1,0 +1,135 @@
+//! What scripts see: builds their environment from the libraries and the prelude.
+//!
+//! Redis patches its Lua to have read-only tables. Here the prelude guards each shared table with an empty one (see
+//! `prelude.lua`). Scripts may not change any table that outlives them, nor reach a function's environment, so nothing
+//! passes from one script to the next but the settings of `cjson` and the state of `math.random`, as in Redis.
+
+use super::stack::{Answer, Fault, Kind, Stack, entry};
+use super::{api, cjson, cmsgpack, random, strings, structs};
+use mlua_sys as ffi;
+
+/// The version of Redis whose scripting is spoken.
+const REDIS_VERSION: &str = "7.0.15";
+const REDIS_VERSION_NUM: f64 = 0x0007_000f as f64;
+
+const PRELUDE: &str = include_str!("prelude.lua");
+/// The prelude's name in messages and frames; scripts' errors are not blamed on it.
+pub const PRELUDE_NAME: &std::ffi::CStr = c"=peryton";
+
+/// Opens Lua's libraries and pushes the environment of scripts, the table of their globals that it guards, and the table
+/// of what stands behind each guard.
+pub fn open(stack: Stack<'_>) -> Result<(), Fault> {
+    let libraries: [ffi::lua_CFunction; 5] =
+        [ffi::luaopen_base, ffi::luaopen_table, ffi::luaopen_string, ffi::luaopen_math, ffi::luaopen_bit];
+    for library in libraries {
+        stack.push_function(library, 0);
+        stack.push_text("");
+        stack.call(1, 0)?;
+    }
+    super::state::load(stack, PRELUDE.as_bytes(), PRELUDE_NAME)?;
+    push_native(stack)?;
+    stack.call(1, 3)
+}
+
+/// Pushes the table through which the prelude gets at our own functions.
+fn push_native(stack: Stack<'_>) -> Result<(), Fault> {
+    push_library(
+        stack,
+        &[
+            ("refuse", entry!(refuse)),
+            ("refuse_here", entry!(refuse_here)),
+            ("missing", entry!(missing)),
+            ("clock", entry!(api::clock)),
+            ("random", entry!(random::random)),
+            ("randomseed", entry!(random::randomseed)),
+            ("find", entry!(strings::find)),
+            ("match", entry!(strings::match_)),
+            ("gmatch", entry!(strings::gmatch)),
+            ("gsub", entry!(strings::gsub)),
+        ],
+    );
+    push_redis(stack);
+    stack.set_field(-2, "redis");
+    push_redis(stack);
+    stack.push_function(entry!(api::sql), 0);
+    stack.set_field(-2, "sql");
+    stack.set_field(-2, "peryton");
+    cjson::push(stack);
+    stack.set_field(-2, "cjson");
+    cmsgpack::push(stack);
+    stack.set_field(-2, "cmsgpack");
+    push_library(
+        stack,
+        &[("pack", entry!(structs::pack)), ("unpack", entry!(structs::unpack)), ("size", entry!(structs::size))],
+    );
+    stack.set_field(-2, "struct");
+    Ok(())
+}
+
+fn push_redis(stack: Stack<'_>) {
+    push_library(
+        stack,
+        &[
+            ("call", entry!(api::call)),
+            ("pcall", entry!(api::pcall)),
+            ("error_reply", entry!(api::error_reply)),
+            ("status_reply", entry!(api::status_reply)),
+            ("sha1hex", entry!(api::sha1hex)),
+            ("log", entry!(api::log)),
+            ("setresp", entry!(api::setresp)),
+            ("set_repl", entry!(api::set_repl)),
+            ("acl_check_cmd", entry!(api::acl_check_cmd)),
+            ("replicate_commands", entry!(api::replicate_commands)),
+            ("breakpoint", entry!(api::breakpoint)),
+            ("debug", entry!(api::debug)),
+        ],
+    );
+    let numbers = [
+        ("LOG_DEBUG", 0.0),
+        ("LOG_VERBOSE", 1.0),
+        ("LOG_NOTICE", 2.0),
+        ("LOG_WARNING", 3.0),
+        ("REPL_NONE", 0.0),
+        ("REPL_AOF", 1.0),
+        ("REPL_SLAVE", 2.0),
+        ("REPL_REPLICA", 2.0),
+        ("REPL_ALL", 3.0),
+        ("REDIS_VERSION_NUM", REDIS_VERSION_NUM),
+    ];
+    for (name, number) in numbers {
+        stack.push_number(number);
+        stack.set_field(-2, name);
+    }
+    stack.push_text(REDIS_VERSION);
+    stack.set_field(-2, "REDIS_VERSION");
+}
+
+/// Pushes a table of functions.
+pub fn push_library(stack: Stack<'_>, functions: &[(&str, ffi::lua_CFunction)]) {
+    stack.push_table(0, functions.len());
+    for (name, function) in functions {
+        stack.push_function(*function, 0);
+        stack.set_field(-2, name);
+    }
+}
+
+const READ_ONLY: &str = "Attempt to modify a readonly table";
+
+/// Refuses to change a guarded table through a function of Lua's.
+fn refuse(_: Stack<'_>) -> Answer {
+    Err(Fault::Plain(READ_ONLY.into()))
+}
+
+/// Refuses an assignment to a guarded table.
+fn refuse_here(_: Stack<'_>) -> Answer {
+    Err(Fault::Here(READ_ONLY.into()))
+}
+
+/// Refuses to read a global variable that does not exist.
+fn missing(stack: Stack<'_>) -> Answer {
+    if !matches!(stack.kind(2), Kind::String | Kind::Number) {
+        return Err(Fault::Here("Second argument to luaProtectedTableError must be a string or number".into()));
+    }
+    let name = String::from_utf8_lossy(stack.bytes(2).unwrap_or_default());
+    Err(Fault::Here(format!("Script attempted to access nonexistent global variable '{name}'").into()))
+}

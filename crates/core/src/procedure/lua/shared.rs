@@ -1,0 +1,68 @@
+//! What the functions of one interpreter share: its memory, its host while a script runs, the state of `math.random`.
+
+use super::heap::Heap;
+use super::random::Random;
+use crate::procedure::{Host, Watch};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Shared by all functions of an interpreter, which find it through their thread's allocator.
+pub struct Shared {
+    /// Its memory.
+    pub heap: Heap,
+    /// The running script as others see it.
+    pub watch: Arc<Watch>,
+    /// RESP version of the replies that the running script gets.
+    pub protocol: Cell<u8>,
+    /// The state of `math.random`, which goes on from script to script as in Redis.
+    pub random: Cell<Random>,
+    /// Source and line where the error that ends the script was raised.
+    pub error_place: Cell<Option<(String, i32)>>,
+    /// Depth of Lua functions called back from Rust.
+    pub callbacks: Cell<usize>,
+    host: Cell<Option<NonNull<dyn Host>>>,
+}
+
+impl Shared {
+    /// For an interpreter whose runs `watch` shows.
+    pub fn new(watch: Arc<Watch>) -> Self {
+        Shared {
+            heap: Heap::default(),
+            watch,
+            protocol: Cell::new(2),
+            random: Cell::new(Random::default()),
+            error_place: Cell::new(None),
+            callbacks: Cell::new(0),
+            host: Cell::new(None),
+        }
+    }
+
+    /// Lends the host to the functions that are called while `run` runs.
+    pub fn lend<R>(&self, host: &mut dyn Host, run: impl FnOnce() -> R) -> R {
+        /// Takes the host back, whatever happens.
+        struct Back<'a>(&'a Shared);
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.host.set(None);
+            }
+        }
+        let host = NonNull::from(host);
+        // SAFETY: this changes the lifetime only. The pointer is gone from the cell before the borrow ends (`Back`).
+        let host = unsafe { std::mem::transmute::<NonNull<dyn Host + '_>, NonNull<dyn Host + 'static>>(host) };
+        self.host.set(Some(host));
+        let _back = Back(self);
+        run()
+    }
+
+    /// Gives the host to a function; None when no script runs, or the host is in use further up.
+    #[inline]
+    pub fn with_host<R>(&self, use_it: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
+        let mut host = self.host.take()?;
+        // SAFETY: `lend` holds the unique borrow for as long as the pointer is in the cell, and as it is taken out nobody
+        // else can reach the host meanwhile.
+        let result = use_it(unsafe { host.as_mut() });
+        self.host.set(Some(host));
+        Some(result)
+    }
+}

@@ -1,0 +1,162 @@
+//! Statements by their text: what was compiled once is used again, with the catalog version it was made for.
+
+use super::executor::Statement;
+use super::fast;
+use crate::ds::hash;
+use crate::limits;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// What a text was compiled to.
+pub enum Compiled {
+    /// Answered without SQLite.
+    Fast(Arc<fast::Plan>),
+    /// SQLite's; the statement is checked out while it runs, so that a nested use of the text gets another.
+    Statement(Statement),
+}
+
+enum Kept {
+    Fast(Arc<fast::Plan>),
+    Statements(SmallVec<[Statement; 1]>),
+}
+
+struct Slot {
+    text: Box<[u8]>,
+    hash: u64,
+    kept: Kept,
+    /// Used since the hand last came by.
+    used: bool,
+    /// The next slot of the same bucket.
+    next: u32,
+}
+
+/// The cache. When it is full, a hand goes round and throws out what was not used since its last round.
+pub struct Cache {
+    slots: Vec<Slot>,
+    /// The first slot of each bucket.
+    buckets: Box<[u32]>,
+    hand: usize,
+}
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+const BUCKETS: usize = (2 * limits::STATEMENTS_CACHED).next_power_of_two();
+
+impl Default for Cache {
+    fn default() -> Self {
+        Cache { slots: Vec::new(), buckets: vec![NONE; BUCKETS].into(), hand: 0 }
+    }
+}
+
+/// Idle statements kept for one text: one, and one for a nested use.
+const IDLE_MAX: usize = 2;
+
+impl Cache {
+    /// Forgets everything: the catalog changed.
+    pub fn clear(&mut self) {
+        self.buckets.fill(NONE);
+        self.slots.clear();
+        self.hand = 0;
+    }
+
+    /// Texts kept.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Is nothing kept?
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    #[inline]
+    fn find(&self, text: &[u8]) -> Option<usize> {
+        let hash = hash::bytes(text);
+        let mut at = self.buckets[hash as usize % BUCKETS];
+        while let Some(slot) = self.slots.get(at as usize) {
+            if slot.hash == hash && *slot.text == *text {
+                return Some(at as usize);
+            }
+            at = slot.next;
+        }
+        None
+    }
+
+    /// What the text was compiled to; a statement is no longer in the cache then.
+    #[inline]
+    pub fn check_out(&mut self, text: &[u8]) -> Option<Compiled> {
+        let slot = self.find(text)?;
+        let slot = &mut self.slots[slot];
+        slot.used = true;
+        match &mut slot.kept {
+            Kept::Fast(plan) => Some(Compiled::Fast(plan.clone())),
+            Kept::Statements(idle) => idle.pop().map(Compiled::Statement),
+        }
+    }
+
+    /// Keeps a plan.
+    pub fn keep_fast(&mut self, text: &[u8], plan: Arc<fast::Plan>) {
+        if self.find(text).is_none() {
+            self.add(text, Kept::Fast(plan));
+        }
+    }
+
+    /// Keeps a statement that has run.
+    #[inline]
+    pub fn check_in(&mut self, text: &[u8], statement: Statement) {
+        match self.find(text) {
+            Some(slot) => {
+                if let Kept::Statements(idle) = &mut self.slots[slot].kept
+                    && idle.len() < IDLE_MAX
+                {
+                    idle.push(statement);
+                }
+            }
+            None => self.add(text, Kept::Statements(SmallVec::from_iter([statement]))),
+        }
+    }
+
+    fn add(&mut self, text: &[u8], kept: Kept) {
+        if text.len() > limits::SQL_CACHED_BYTES_MAX {
+            return;
+        }
+        let full = self.slots.len() >= limits::STATEMENTS_CACHED;
+        let number = if full { self.victim() } else { self.slots.len() };
+        let hash = hash::bytes(text);
+        let bucket = &mut self.buckets[hash as usize % BUCKETS];
+        let slot = Slot { text: text.into(), hash, kept, used: false, next: *bucket };
+        *bucket = number as u32;
+        match self.slots.get_mut(number) {
+            Some(old) => *old = slot,
+            None => self.slots.push(slot),
+        }
+    }
+
+    /// Takes the next slot that was not used out of its bucket.
+    fn victim(&mut self) -> usize {
+        loop {
+            let number = self.hand;
+            self.hand = (self.hand + 1) % self.slots.len();
+            if !std::mem::take(&mut self.slots[number].used) {
+                self.unlink(number);
+                return number;
+            }
+        }
+    }
+
+    fn unlink(&mut self, number: usize) {
+        let (next, bucket) = (self.slots[number].next, self.slots[number].hash as usize % BUCKETS);
+        let mut at = self.buckets[bucket];
+        if at == number as u32 {
+            self.buckets[bucket] = next;
+            return;
+        }
+        while let Some(slot) = self.slots.get_mut(at as usize) {
+            if slot.next == number as u32 {
+                slot.next = next;
+                return;
+            }
+            at = slot.next;
+        }
+    }
+}

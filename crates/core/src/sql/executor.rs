@@ -1,0 +1,402 @@
+//! Runs statements: finds or compiles what their text means, opens the undo scope, steps, shapes the reply.
+
+use super::cache::{Cache, Compiled};
+use super::error::sql;
+use super::run::{self, Current, Failure, Host, Outcome, Run, Traits};
+use super::sqlite::{Connection, Prepared, Step};
+use super::statement::{self, Class};
+use super::table_info::TableInfo;
+use super::{ddl, explain, fast, schema, source, vtab};
+use crate::error::{Code, Error, Result};
+use crate::limits;
+use crate::reply::{Blob, Reply};
+use crate::table::batch::Batch;
+use crate::table::catalog::TableId;
+use crate::table::datum::{Datum, DatumRef};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The SQL side of a store: a connection to SQLite that knows the store's tables, and the statements compiled for it.
+pub struct Sql {
+    // Fields are dropped in this order: statements before their connection.
+    cache: Cache,
+    connection: Option<Connection>,
+    current: Arc<Current>,
+    tables: HashMap<TableId, Arc<TableInfo>>,
+    /// The catalog version that all of the above was made for.
+    version: u64,
+    /// Statements that are running, inside each other.
+    running: usize,
+    /// Statements of simple shapes are answered without SQLite. Tests compare both ways.
+    pub fast_path: bool,
+    /// Buffer of the fast path.
+    pub(super) keys: Batch,
+}
+
+/// A statement compiled by SQLite.
+pub struct Statement {
+    prepared: Prepared,
+    traits: Arc<Traits>,
+    names: Vec<Blob>,
+    parameters: usize,
+    readonly: bool,
+}
+
+/// Evaluates expressions on the connection of a [`Sql`], which must be alive.
+#[derive(Clone, Copy)]
+pub struct Evaluator(*mut libsqlite3_sys::sqlite3);
+
+impl Evaluator {
+    /// The value of an expression without columns.
+    pub fn evaluate(&self, expression: &str) -> Result<Datum> {
+        super::sqlite::connection::evaluate(self.0, expression)
+    }
+}
+
+/// SQLite's steps between two looks at the clock: some 50 us.
+const PROGRESS_STEPS: i32 = 1000;
+
+impl Default for Sql {
+    fn default() -> Self {
+        Sql {
+            cache: Cache::default(),
+            connection: None,
+            current: Arc::default(),
+            tables: HashMap::new(),
+            version: u64::MAX,
+            running: 0,
+            fast_path: true,
+            keys: Batch::new(),
+        }
+    }
+}
+
+/// Runs one statement and gives its reply: rows, or the number of rows changed.
+#[inline]
+pub fn execute(host: &mut dyn Host, text: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
+    synchronize(host)?;
+    match host.sql().cache.check_out(text) {
+        Some(Compiled::Fast(plan)) => run_fast(host, text, &plan, params),
+        Some(Compiled::Statement(statement)) => run_statement(host, text, statement, params),
+        None => compile_and_run(host, text, params),
+    }
+}
+
+/// Brings what is known of the tables up to the catalog's version.
+#[inline]
+fn synchronize(host: &mut dyn Host) -> Result<()> {
+    let version = host.catalog().version();
+    let sql = host.sql();
+    if sql.version == version { Ok(()) } else { follow_catalog(host, version) }
+}
+
+#[cold]
+fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
+    let defs: Vec<_> = host.catalog().tables().cloned().collect();
+    let sql = host.sql();
+    sql.cache.clear();
+    if sql.connection.is_none() {
+        sql.connection = Some(connect(&sql.current)?);
+    }
+    let Some(connection) = &sql.connection else { return Ok(()) };
+    let gone = |info: &Arc<TableInfo>| !defs.iter().any(|def| Arc::ptr_eq(def, &info.def));
+    for (_, info) in sql.tables.extract_if(|_, info| gone(info)) {
+        connection.drop_module(&info.def.name);
+    }
+    for def in &defs {
+        if !sql.tables.contains_key(&def.id) {
+            let info = Arc::new(TableInfo::new(def)?);
+            vtab::register(connection, &info, &sql.current)?;
+            sql.tables.insert(def.id, info);
+        }
+    }
+    sql.version = version;
+    Ok(())
+}
+
+fn connect(current: &Arc<Current>) -> Result<Connection> {
+    let connection = Connection::open()?;
+    source::register(&connection, current)?;
+    let context = Arc::as_ptr(current).cast_mut().cast();
+    // SAFETY: `current` lives as long as `Sql`, which drops the connection first.
+    unsafe { connection.set_progress(PROGRESS_STEPS, Some(run::check_progress), context) };
+    Ok(connection)
+}
+
+impl Sql {
+    /// What is known of a table.
+    pub fn info(&self, table: TableId) -> Option<&Arc<TableInfo>> {
+        self.tables.get(&table)
+    }
+
+    /// The value of an expression without columns.
+    pub fn evaluate(&self, expression: &str) -> Result<Datum> {
+        self.evaluator().evaluate(expression)
+    }
+
+    /// What evaluates expressions, apart from the rest.
+    pub fn evaluator(&self) -> Evaluator {
+        Evaluator(self.connection.as_ref().map_or(std::ptr::null_mut(), Connection::handle))
+    }
+
+    /// Texts whose compiled form is kept.
+    pub fn cached(&self) -> usize {
+        self.cache.len()
+    }
+
+    /// Statements running now.
+    pub fn running(&self) -> usize {
+        self.running
+    }
+}
+
+/// What is known of the table called `name`.
+pub fn table_info(host: &mut dyn Host, name: &str) -> Result<Arc<TableInfo>> {
+    synchronize(host)?;
+    let id = host.catalog().table(name).map(|def| def.id);
+    let info = id.and_then(|id| host.sql().info(id).cloned());
+    info.ok_or_else(|| sql(format!("no such table: {name}")))
+}
+
+#[cold]
+fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
+    if bytes.len() > limits::SQL_BYTES_MAX {
+        let text = format!("a statement of {} bytes is longer than {}", bytes.len(), limits::SQL_BYTES_MAX);
+        return Err(Error::new(Code::Limit, text));
+    }
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| sql(format!("the statement is not UTF-8 at byte {}", error.valid_up_to() + 1)))?;
+    let (class, tokens) = statement::classify(text)?;
+    match class {
+        Class::Ddl => {
+            if host.sql().running > 0 {
+                return Err(sql("definitions cannot change while a statement runs"));
+            }
+            schema::execute(host, &ddl::parse(text)?)
+        }
+        Class::Explain(at, traits) => explain::execute(host, &text[at..], traits),
+        Class::Query(traits) => {
+            let plan = if host.sql().fast_path { fast::compile(host, &tokens)? } else { None };
+            if let Some(plan) = plan {
+                let plan = Arc::new(plan);
+                // A text of literals alone rarely comes twice; keeping it would push others out.
+                if traits.parameters {
+                    host.sql().cache.keep_fast(bytes, plan.clone());
+                }
+                return run_fast(host, bytes, &plan, params);
+            }
+            let statement = prepare(host, text, traits)?;
+            run_statement(host, bytes, statement, params)
+        }
+    }
+}
+
+/// Runs a plan that needs no SQLite; if it turns out to need it, SQLite runs the statement.
+#[inline]
+fn run_fast(host: &mut dyn Host, text: &[u8], plan: &fast::Plan, params: &[DatumRef<'_>]) -> Result<Reply> {
+    if plan.parameters() != params.len() {
+        return Err(wrong_count(plan.parameters(), params.len()));
+    }
+    loop {
+        match fast::run(host, plan, params) {
+            Ok(Some(reply)) => return Ok(reply),
+            Ok(None) => return run_slow(host, text, params),
+            Err(Failure::Error(error)) => return Err(error),
+            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
+        }
+    }
+}
+
+#[cold]
+fn wrong_count(wants: usize, given: usize) -> Error {
+    sql(format!("the statement has {wants} parameters, {given} given"))
+}
+
+/// Runs a statement with SQLite although there is a plan that needs none.
+#[cold]
+pub fn run_slow(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
+    let text = String::from_utf8_lossy(bytes);
+    let (Class::Query(traits), _) = statement::classify(&text)? else { return Err(sql("not a query")) };
+    let mut statement = prepare(host, &text, traits)?;
+    if statement.parameters != params.len() {
+        return Err(wrong_count(statement.parameters, params.len()));
+    }
+    run_until_ready(host, &mut statement, params)
+}
+
+/// Compiles a statement with SQLite.
+pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statement> {
+    synchronize(host)?;
+    let traits = Arc::new(traits);
+    super::sqlite::world::set_now(host.now_us());
+    let sql_side = host.sql();
+    let connection = sql_side.connection.as_ref().ok_or_else(|| sql("no connection"))?.lend();
+    let current = sql_side.current.clone();
+    let mut run = Run::new(host, &traits);
+    let prepared = current.enter(&mut run, || connection.prepare(text, true));
+    let prepared = match run.failure.take() {
+        Some(Failure::Error(error)) => return Err(error),
+        Some(Failure::NotReady(_)) => return Err(Error::new(Code::Engine, "the engine has no statistics now")),
+        None => prepared?,
+    };
+    let count = prepared.column_count();
+    let names = (0..count).map(|i| Blob::from_slice(prepared.column_name(i).as_bytes())).collect();
+    let (parameters, readonly) = (prepared.parameter_count(), prepared.is_readonly());
+    Ok(Statement { prepared, traits, names, parameters, readonly })
+}
+
+/// Runs a compiled statement and gives it back to the cache.
+fn run_statement(host: &mut dyn Host, text: &[u8], mut statement: Statement, params: &[DatumRef<'_>]) -> Result<Reply> {
+    if statement.parameters != params.len() {
+        let wants = statement.parameters;
+        host.sql().cache.check_in(text, statement);
+        return Err(wrong_count(wants, params.len()));
+    }
+    let version = host.sql().version;
+    let reply = run_until_ready(host, &mut statement, params);
+    statement.prepared.reset();
+    let sql = host.sql();
+    if sql.version == version {
+        sql.cache.check_in(text, statement);
+    }
+    reply
+}
+
+/// Runs a statement; when the engine must fetch something first, the statement is undone and run again.
+pub fn run_until_ready(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Result<Reply> {
+    loop {
+        match run_once(host, statement, params) {
+            Ok(reply) => return Ok(reply),
+            Err(Failure::Error(error)) => return Err(error),
+            Err(Failure::NotReady(wanted)) => {
+                statement.prepared.reset();
+                host.fetch(&wanted)?;
+            }
+        }
+    }
+}
+
+fn run_once(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Outcome<Reply> {
+    if host.sql().running >= limits::NESTING_MAX {
+        return Err(Error::new(Code::Limit, "statements are nested too deeply").into());
+    }
+    let writes = !statement.readonly;
+    in_scope(host, writes, |host| {
+        let result = step_all(host, statement, params);
+        if result.is_err() {
+            // Open cursors of the failed statement must not see the rows move back.
+            statement.prepared.reset();
+        }
+        result
+    })
+}
+
+/// Runs `body` in an undo scope, if it may write several rows: one row the engine writes whole or not at all.
+pub fn in_scope<T>(host: &mut dyn Host, scope: bool, body: impl FnOnce(&mut dyn Host) -> Outcome<T>) -> Outcome<T> {
+    if !scope {
+        return body(host);
+    }
+    let (tables, changes) = host.write()?;
+    let scope = tables.open(changes);
+    let result = body(host);
+    let (tables, changes) = host.write()?;
+    match result {
+        Ok(_) => tables.keep(changes, scope),
+        Err(_) => tables.undo(changes, scope),
+    }
+    result
+}
+
+fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Outcome<Reply> {
+    super::sqlite::world::set_now(host.now_us());
+    let deadline_ns = host.deadline_ns();
+    let sql_side = host.sql();
+    sql_side.running += 1;
+    let Some(connection) = sql_side.connection.as_ref().map(Connection::lend) else {
+        return Err(sql("no connection").into());
+    };
+    let current = sql_side.current.clone();
+    let traits = statement.traits.clone();
+    let mut run = Run::new(host, &traits);
+    run.deadline_ns = deadline_ns;
+    let result = current.enter(&mut run, || step(&connection, statement, params));
+    let (failure, changed) = (run.failure.take(), run.changed);
+    drop(run);
+    host.sql().running -= 1;
+    match (failure, result) {
+        (Some(failure), _) => Err(failure),
+        (None, Err(error)) => Err(error.into()),
+        (None, Ok(rows)) if statement.names.is_empty() => {
+            debug_assert!(rows.is_empty());
+            Ok(Reply::Int(changed as i64))
+        }
+        (None, Ok(rows)) => Ok(Reply::Array(rows)),
+    }
+}
+
+/// Steps a statement to its end: the names of its columns, then its rows.
+fn step(connection: &Connection, statement: &mut Statement, params: &[DatumRef<'_>]) -> Result<Vec<Reply>> {
+    for (i, value) in params.iter().enumerate() {
+        statement.prepared.bind(i + 1, *value)?;
+    }
+    let columns = statement.names.len();
+    let mut rows = Vec::new();
+    if columns > 0 {
+        rows.push(Reply::Array(statement.names.iter().cloned().map(Reply::Bulk).collect()));
+    }
+    let mut bytes = 0;
+    loop {
+        match statement.prepared.step() {
+            Step::Done => return Ok(rows),
+            Step::Failed(code) => return Err(connection.error(code, "")),
+            Step::Row => {
+                let mut row = Vec::with_capacity(columns);
+                for column in 0..columns {
+                    let value = statement.prepared.column(column);
+                    bytes += size_of::<Reply>() + length(value);
+                    row.push(reply(value));
+                }
+                rows.push(Reply::Array(row));
+                if bytes > limits::SQL_RESULT_BYTES_MAX {
+                    let text = format!("the result is larger than {} bytes: use LIMIT", limits::SQL_RESULT_BYTES_MAX);
+                    return Err(Error::new(Code::Limit, text));
+                }
+            }
+        }
+    }
+}
+
+/// The steps of an EXPLAIN QUERY PLAN: id, id of the step it belongs to, text.
+pub fn explain_steps(host: &mut dyn Host, statement: &mut Statement) -> Result<Vec<(i64, i64, String)>> {
+    let nulls = vec![DatumRef::Null; statement.parameters];
+    let Reply::Array(rows) = run_until_ready(host, statement, &nulls)? else { return Ok(Vec::new()) };
+    let step = |row: Reply| match row {
+        Reply::Array(columns) => match &columns[..] {
+            [Reply::Int(id), Reply::Int(parent), _, Reply::Verbatim(_, detail)] => {
+                Some((*id, *parent, String::from_utf8_lossy(detail).into_owned()))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    Ok(rows.into_iter().filter_map(step).collect())
+}
+
+fn length(value: DatumRef<'_>) -> usize {
+    match value {
+        DatumRef::Text(bytes) | DatumRef::Blob(bytes) => bytes.len(),
+        _ => 0,
+    }
+}
+
+/// A value as a reply.
+#[inline]
+pub fn reply(value: DatumRef<'_>) -> Reply {
+    match value {
+        DatumRef::Null => Reply::Nil,
+        DatumRef::Int(i) => Reply::Int(i),
+        DatumRef::Real(r) => Reply::Double(r),
+        DatumRef::Text(bytes) => Reply::Verbatim(*b"txt", Blob::from_slice(bytes)),
+        DatumRef::Blob(bytes) => Reply::Bulk(Blob::from_slice(bytes)),
+    }
+}

@@ -1,0 +1,129 @@
+//! SELECT of columns by key: `WHERE` equals all columns of an index, perhaps with a list for one of them.
+
+use super::Plan;
+use super::key::{self, Encoded, KeyColumn, KeyValues};
+use super::range;
+use super::read::{Condition, Reader, index_of_all};
+use crate::engine::Source;
+use crate::reply::{Blob, Reply};
+use crate::sql::executor::reply;
+use crate::sql::run::{Host, Outcome};
+use crate::sql::table_info::TableInfo;
+use crate::table::catalog::IndexId;
+use crate::table::datum::DatumRef;
+use crate::table::row::Row;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Columns to return.
+#[derive(Default)]
+pub struct Output {
+    /// Their names.
+    names: Vec<Blob>,
+    /// Their positions in rows.
+    positions: SmallVec<[u16; 16]>,
+    /// Some have another name, which ORDER BY might mean.
+    pub renamed: bool,
+}
+
+impl Output {
+    /// The reply's first element.
+    #[inline]
+    pub fn header(&self) -> Reply {
+        Reply::Array(self.names.iter().cloned().map(Reply::Bulk).collect())
+    }
+
+    /// A row of the reply.
+    #[inline]
+    pub fn row(&self, row: Row<'_>) -> Reply {
+        Reply::Array(self.positions.iter().map(|position| reply(row.get(*position))).collect())
+    }
+
+    /// `*` or `column [[AS] name], ...`; the table is known only after FROM, so the tokens are read twice.
+    fn read(reader: &mut Reader<'_>, info: &TableInfo, alias: Option<&str>) -> Option<Output> {
+        let mut output = Output::default();
+        if reader.symbol("*").is_some() {
+            for column in info.def.columns.iter().filter(|c| !c.hidden) {
+                output.add(&column.name, column.position);
+            }
+            return Some(output);
+        }
+        loop {
+            let column = &info.def.columns[reader.column(info, alias)?];
+            let name = if reader.word("AS").is_some() { Some(reader.name()?) } else { None };
+            output.renamed |= name.is_some();
+            output.add(name.as_deref().unwrap_or(&column.name), column.position);
+            if reader.symbol(",").is_none() {
+                return Some(output);
+            }
+        }
+    }
+
+    fn add(&mut self, name: &str, position: u16) {
+        self.names.push(Blob::from_slice(name.as_bytes()));
+        self.positions.push(position);
+    }
+}
+
+/// SELECT by key.
+pub struct Select {
+    info: Arc<TableInfo>,
+    index: IndexId,
+    columns: SmallVec<[KeyColumn; 2]>,
+    values: KeyValues,
+    output: Output,
+    /// Parameters of the statement.
+    pub parameters: usize,
+}
+
+/// Reads a SELECT by key or range.
+pub fn compile(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<Plan> {
+    reader.word("SELECT")?;
+    let (info, alias) = reader.ahead_of("FROM", |reader| reader.table(host))?;
+    let alias = alias.as_deref();
+    let output = Output::read(reader, &info, alias)?;
+    reader.word("FROM")?;
+    reader.skip_table(alias.is_some())?;
+    let conditions = reader.conditions(&info, alias)?;
+    if reader.end().is_some()
+        && let Some(plan) = by_key(&info, &conditions, reader.parameters)
+    {
+        return Some(Plan::Select(Select { output, ..plan }));
+    }
+    range::compile(reader, &info, alias, &conditions, output).map(Plan::Range)
+}
+
+fn by_key(info: &Arc<TableInfo>, conditions: &[Condition], parameters: usize) -> Option<Select> {
+    let index = index_of_all(info, conditions)?;
+    let output = Output::default();
+    Some(Select {
+        info: info.clone(),
+        index: index.id,
+        columns: KeyColumn::all(info, index),
+        values: key::values_of(info, index, conditions)?,
+        output,
+        parameters,
+    })
+}
+
+/// Runs it.
+#[inline]
+pub fn run(host: &mut dyn Host, plan: &Select, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
+    let mut keys = std::mem::take(&mut host.sql().keys);
+    let encoded = key::keys(&plan.columns, &plan.values, params, &mut keys);
+    let result = match encoded {
+        Encoded::Unknown => Ok(None),
+        Encoded::Never => Ok(Some(Reply::Array(vec![plan.output.header()]))),
+        Encoded::Bytes => look_up(host.source(), plan, &keys).map(Some),
+    };
+    host.sql().keys = keys;
+    result
+}
+
+#[inline]
+fn look_up(source: &dyn Source, plan: &Select, keys: &crate::table::batch::Batch) -> Outcome<Reply> {
+    let mut rows = Vec::with_capacity(1 + keys.len());
+    rows.push(plan.output.header());
+    source.get_many(plan.info.def.id, plan.index, keys, &mut |_, _, row| rows.push(plan.output.row(row)))?;
+    Ok(Reply::Array(rows))
+}

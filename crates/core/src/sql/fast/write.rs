@@ -1,0 +1,223 @@
+//! INSERT of literals and parameters, UPDATE and DELETE by key.
+
+use super::key::{self, Encoded, KeyColumn, KeyValues};
+use super::read::{Condition, Reader, Value, index_of_all};
+use crate::reply::Reply;
+use crate::sql::executor::in_scope;
+use crate::sql::run::{Failure, Host, Outcome, Run, Traits};
+use crate::sql::table_info::TableInfo;
+use crate::sql::write::{self, Given, OnConflict};
+use crate::table::catalog::IndexId;
+use crate::table::datum::DatumRef;
+use crate::table::row_id::RowId;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// INSERT INTO t [(...)] VALUES (...), ...
+pub struct Insert {
+    info: Arc<TableInfo>,
+    on_conflict: OnConflict,
+    /// For each column of the table, the place among the values of a row.
+    places: Vec<Option<usize>>,
+    /// The values of all rows, one row after another.
+    values: Vec<Value>,
+    width: usize,
+    /// Parameters of the statement.
+    pub parameters: usize,
+}
+
+/// Reads an INSERT or REPLACE.
+pub fn compile_insert(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<Insert> {
+    let on_conflict = if reader.word("REPLACE").is_some() {
+        OnConflict::Replace
+    } else {
+        reader.word("INSERT")?;
+        read_on_conflict(reader)?
+    };
+    reader.word("INTO")?;
+    let (info, alias) = reader.table(host)?;
+    if alias.is_some() {
+        return None;
+    }
+    let count = info.def.columns.len();
+    let visible = info.def.columns.iter().filter(|c| !c.hidden).count();
+    let (mut places, mut width) = (vec![None; count], visible);
+    if reader.symbol("(").is_some() {
+        width = read_columns(reader, &info, &mut places)?;
+    } else {
+        (0..visible).for_each(|column| places[column] = Some(column));
+    }
+    reader.word("VALUES")?;
+    let mut values = Vec::new();
+    loop {
+        let row = reader.list()?;
+        if row.len() != width {
+            return None;
+        }
+        values.extend(row);
+        if reader.symbol(",").is_none() {
+            break;
+        }
+    }
+    reader.end()?;
+    Some(Insert { info, on_conflict, places, values, width, parameters: reader.parameters })
+}
+
+fn read_on_conflict(reader: &mut Reader<'_>) -> Option<OnConflict> {
+    if reader.word("OR").is_none() {
+        return Some(OnConflict::Abort);
+    }
+    let words = [("IGNORE", OnConflict::Ignore), ("REPLACE", OnConflict::Replace), ("ABORT", OnConflict::Abort)];
+    words.into_iter().find_map(|(word, meaning)| reader.word(word).map(|()| meaning))
+}
+
+/// `a, b)`: notes for each column its place, and gives how many there are.
+fn read_columns(reader: &mut Reader<'_>, info: &TableInfo, places: &mut [Option<usize>]) -> Option<usize> {
+    let mut width = 0;
+    loop {
+        let column = reader.column(info, None)?;
+        if places[column].replace(width).is_some() {
+            return None;
+        }
+        width += 1;
+        if reader.symbol(",").is_none() {
+            reader.symbol(")")?;
+            return Some(width);
+        }
+    }
+}
+
+/// Runs an INSERT.
+pub fn insert(host: &mut dyn Host, plan: &Insert, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
+    let several = plan.values.len() > plan.width || plan.on_conflict == OnConflict::Replace;
+    in_scope(host, several, |host| {
+        let evaluator = host.sql().evaluator();
+        let evaluate = &mut |text: &str| evaluator.evaluate(text).map_err(Failure::from);
+        let mut run = Run::new(host, &Traits::NONE);
+        let mut rows = std::mem::take(&mut run.rows);
+        rows.clear();
+        let mut given: SmallVec<[Given<'_>; 16]> = SmallVec::new();
+        for row in plan.values.chunks(plan.width) {
+            given.clear();
+            given.extend(plan.places.iter().map(|place| match place {
+                Some(place) => Given::Value(row[*place].get(params)),
+                None => Given::Nothing,
+            }));
+            write::encode(&mut run, &plan.info, &given, plan.on_conflict, evaluate, &mut rows)?;
+        }
+        write::insert_encoded(&mut run, &plan.info, &rows, plan.on_conflict)?;
+        Ok(Some(Reply::Int(run.changed as i64)))
+    })
+}
+
+/// UPDATE t SET column = value, ... WHERE key
+pub struct Update {
+    target: Target,
+    /// For each column of the table, its new value.
+    values: Vec<Option<Value>>,
+    /// Parameters of the statement.
+    pub parameters: usize,
+}
+
+/// DELETE FROM t WHERE key
+pub struct Delete {
+    target: Target,
+    /// Parameters of the statement.
+    pub parameters: usize,
+}
+
+/// The rows that a statement writes: those with a key.
+struct Target {
+    info: Arc<TableInfo>,
+    index: IndexId,
+    columns: SmallVec<[KeyColumn; 2]>,
+    values: KeyValues,
+}
+
+impl Target {
+    fn new(info: &Arc<TableInfo>, conditions: &[Condition]) -> Option<Target> {
+        let index = index_of_all(info, conditions)?;
+        Some(Target {
+            info: info.clone(),
+            index: index.id,
+            columns: KeyColumn::all(info, index),
+            values: key::values_of(info, index, conditions)?,
+        })
+    }
+
+    /// The ids of the rows, all before the first is written. None: only SQLite can judge.
+    fn find(&self, host: &mut dyn Host, params: &[DatumRef<'_>]) -> Outcome<Option<SmallVec<[RowId; 4]>>> {
+        let mut keys = std::mem::take(&mut host.sql().keys);
+        let mut ids = SmallVec::new();
+        let result = match key::keys(&self.columns, &self.values, params, &mut keys) {
+            Encoded::Unknown => Ok(None),
+            Encoded::Never => Ok(Some(())),
+            Encoded::Bytes => {
+                let visit = &mut |_: usize, id: RowId, _: crate::table::row::Row<'_>| ids.push(id);
+                host.source().get_many(self.info.def.id, self.index, &keys, visit).map(Some)
+            }
+        };
+        host.sql().keys = keys;
+        Ok(result?.map(|()| ids))
+    }
+}
+
+/// Reads an UPDATE.
+pub fn compile_update(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<Update> {
+    reader.word("UPDATE")?;
+    let (info, alias) = reader.table(host)?;
+    reader.word("SET")?;
+    let mut values = vec![None; info.def.columns.len()];
+    loop {
+        let column = reader.column(&info, None)?;
+        reader.symbol("=")?;
+        if values[column].replace(reader.value()?).is_some() {
+            return None;
+        }
+        if reader.symbol(",").is_none() {
+            break;
+        }
+    }
+    let conditions = reader.conditions(&info, alias.as_deref())?;
+    reader.end()?;
+    Some(Update { target: Target::new(&info, &conditions)?, values, parameters: reader.parameters })
+}
+
+/// Runs an UPDATE.
+pub fn update(host: &mut dyn Host, plan: &Update, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
+    let Some(ids) = plan.target.find(host, params)? else { return Ok(None) };
+    in_scope(host, ids.len() > 1, |host| {
+        let given: SmallVec<[Given<'_>; 16]> = plan
+            .values
+            .iter()
+            .map(|value| value.as_ref().map_or(Given::Nothing, |value| Given::Value(value.get(params))))
+            .collect();
+        let mut run = Run::new(host, &Traits::NONE);
+        for id in &ids {
+            write::update(&mut run, &plan.target.info, *id, &given, OnConflict::Abort)?;
+        }
+        Ok(Some(Reply::Int(run.changed as i64)))
+    })
+}
+
+/// Reads a DELETE.
+pub fn compile_delete(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<Delete> {
+    reader.word("DELETE")?;
+    reader.word("FROM")?;
+    let (info, alias) = reader.table(host)?;
+    let conditions = reader.conditions(&info, alias.as_deref())?;
+    reader.end()?;
+    Some(Delete { target: Target::new(&info, &conditions)?, parameters: reader.parameters })
+}
+
+/// Runs a DELETE.
+pub fn delete(host: &mut dyn Host, plan: &Delete, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
+    let Some(ids) = plan.target.find(host, params)? else { return Ok(None) };
+    in_scope(host, true, |host| {
+        let mut run = Run::new(host, &Traits::NONE);
+        for id in &ids {
+            write::delete(&mut run, &plan.target.info, *id)?;
+        }
+        Ok(Some(Reply::Int(run.changed as i64)))
+    })
+}

@@ -1,0 +1,24 @@
+//! SQL: our statements about tables, and SQLite as the query processor over our tables.
+
+pub mod cache;
+pub mod ddl;
+pub mod error;
+pub mod executor;
+mod explain;
+pub mod fast;
+pub mod records;
+pub mod run;
+pub mod schema;
+pub mod source;
+pub mod sqlite;
+pub mod statement;
+pub mod table_info;
+pub mod token;
+pub mod vtab;
+pub mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use executor::{Sql, execute};
+pub use run::{Host, Shape};

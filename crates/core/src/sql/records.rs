@@ -1,0 +1,168 @@
+//! Rows by primary key without SQL: what TABLE.GET and its kin do.
+
+use super::error::sql;
+use super::executor::{in_scope, table_info};
+use super::fast::key::{Encoded, KeyColumn, encode};
+use super::run::{Failure, Host, Outcome, Run, Traits};
+use super::table_info::TableInfo;
+use super::write::{self, Given, OnConflict};
+use crate::engine::{Access, Cursor};
+use crate::error::{Code, Error, Result};
+use crate::table::batch::Batch;
+use crate::table::catalog::{ColumnDef, IndexId};
+use crate::table::datum::DatumRef;
+use crate::table::key::KeyBuf;
+use crate::table::row::Row;
+use crate::table::row_id::RowId;
+use crate::table::types::Storage;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A table and its primary key.
+pub struct Records {
+    /// What is known of the table.
+    pub info: Arc<TableInfo>,
+    key: IndexId,
+    columns: SmallVec<[KeyColumn; 2]>,
+    /// For each column of the key, whether it keeps bytes.
+    blobs: SmallVec<[bool; 2]>,
+}
+
+impl Records {
+    /// The table called `name`, which must have a primary key.
+    pub fn open(host: &mut dyn Host, name: &[u8]) -> Result<Records> {
+        let name = std::str::from_utf8(name).map_err(|_| sql("a table's name that is not UTF-8"))?;
+        let info = table_info(host, name)?;
+        let no_key = || sql(format!("table {} has no primary key", info.def.name));
+        let index = info.def.primary_key().ok_or_else(no_key)?;
+        let is_blob = |position: u16| info.def.stored[usize::from(position)].storage == Storage::Blob;
+        Ok(Records {
+            key: index.id,
+            columns: KeyColumn::all(&info, index),
+            blobs: index.columns.iter().map(|c| is_blob(c.position)).collect(),
+            info,
+        })
+    }
+
+    /// How many arguments make a key.
+    pub fn key_parts(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The keys that arguments spell, one value for each column of the key; a key that no row can have is left empty.
+    fn keys(&self, parts: &[&[u8]]) -> Result<Batch> {
+        let width = self.key_parts();
+        if parts.is_empty() || !parts.len().is_multiple_of(width) {
+            let text = format!("a key of table {} has {width} values, {} given", self.info.def.name, parts.len());
+            return Err(Error::new(Code::Err, text));
+        }
+        let mut keys = Batch::new();
+        let mut key = KeyBuf::new();
+        for parts in parts.chunks(width) {
+            key.clear();
+            for ((part, column), blob) in parts.iter().zip(&self.columns).zip(&self.blobs) {
+                let value = if *blob { DatumRef::Blob(part) } else { DatumRef::Text(part) };
+                if encode(value, column, &mut key) != Encoded::Bytes {
+                    key.clear();
+                    break;
+                }
+            }
+            keys.push(&key);
+        }
+        Ok(keys)
+    }
+
+    /// Shows the rows that have the keys, with the place of each key.
+    pub fn get_many(
+        &self,
+        host: &mut dyn Host,
+        parts: &[&[u8]],
+        show: &mut dyn FnMut(usize, Row<'_>),
+    ) -> Result<usize> {
+        let keys = self.keys(parts)?;
+        until_ready(host, |host| {
+            Ok(host.source().get_many(self.info.def.id, self.key, &keys, &mut |place, _, row| show(place, row))?)
+        })?;
+        Ok(keys.len())
+    }
+
+    /// Inserts a row, or replaces those with the same unique keys. The arguments are column names and values in turn; a
+    /// column that is not named gets its default.
+    pub fn put(&self, host: &mut dyn Host, pairs: &[&[u8]]) -> Result<()> {
+        let mut given: SmallVec<[Given<'_>; 16]> = SmallVec::from_elem(Given::Nothing, self.info.def.columns.len());
+        for pair in pairs.chunks_exact(2) {
+            let name = String::from_utf8_lossy(pair[0]);
+            let column = self.info.column(&name)?;
+            given[column] = Given::Value(self.value(&self.info.def.columns[column], pair[1]));
+        }
+        until_ready(host, |host| {
+            in_scope(host, true, |host| {
+                let evaluator = host.sql().evaluator();
+                let evaluate = &mut |text: &str| evaluator.evaluate(text).map_err(Failure::from);
+                let mut run = Run::new(host, &Traits::NONE);
+                write::insert(&mut run, &self.info, &given, OnConflict::Replace, evaluate).map(|_| ())
+            })
+        })
+    }
+
+    fn value<'a>(&self, column: &ColumnDef, bytes: &'a [u8]) -> DatumRef<'a> {
+        let blob = self.info.def.stored[usize::from(column.position)].storage == Storage::Blob;
+        if blob { DatumRef::Blob(bytes) } else { DatumRef::Text(bytes) }
+    }
+
+    /// Deletes the rows that have the keys; gives how many there were.
+    pub fn delete(&self, host: &mut dyn Host, parts: &[&[u8]]) -> Result<u64> {
+        let keys = self.keys(parts)?;
+        until_ready(host, |host| {
+            let mut ids: SmallVec<[RowId; 4]> = SmallVec::new();
+            host.source().get_many(self.info.def.id, self.key, &keys, &mut |_, id, _| ids.push(id))?;
+            in_scope(host, true, |host| {
+                let mut run = Run::new(host, &Traits::NONE);
+                for id in &ids {
+                    write::delete(&mut run, &self.info, *id)?;
+                }
+                Ok(run.changed)
+            })
+        })
+    }
+}
+
+/// Shows up to `count` rows in the order of their ids from a cursor on (0 begins); gives the next cursor, 0 at the end.
+pub fn scan(
+    host: &mut dyn Host,
+    info: &TableInfo,
+    from: u64,
+    count: usize,
+    show: &mut dyn FnMut(Row<'_>),
+) -> Result<u64> {
+    until_ready(host, |host| {
+        let source = host.source();
+        let mut cursor = Cursor::new();
+        let mut left = count;
+        let mut more = source.seek(&mut cursor, info.def.id, &Access::All)?;
+        while more {
+            let id = cursor.row_id();
+            // Cursors are row ids plus one, as 0 begins and ends.
+            if id.0 + 1 >= from {
+                if left == 0 {
+                    return Ok(id.0 + 1);
+                }
+                show(source.row(&cursor));
+                left -= 1;
+            }
+            more = source.next(&mut cursor)?;
+        }
+        Ok(0)
+    })
+}
+
+/// Runs `body`, again when the engine must fetch something first.
+fn until_ready<T>(host: &mut dyn Host, mut body: impl FnMut(&mut dyn Host) -> Outcome<T>) -> Result<T> {
+    loop {
+        match body(host) {
+            Ok(value) => return Ok(value),
+            Err(Failure::Error(error)) => return Err(error),
+            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
+        }
+    }
+}

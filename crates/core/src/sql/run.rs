@@ -1,0 +1,288 @@
+//! One run of a statement: what its callbacks work on, whom they may ask, and how it ended early.
+
+use super::executor::Sql;
+use super::vtab::transient::Transient;
+use crate::engine::{ReadError, Source, Wanted};
+use crate::error::{Code, Error, Result};
+use crate::table::batch::Batch;
+use crate::table::catalog::{Catalog, TableDef, TableId};
+use crate::table::datum::Datum;
+use crate::table::row_id::RowId;
+use crate::txn::{TableChanges, Tables};
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// What a statement needs from above: the tables it reads and writes, the time, the keyspace beside them.
+pub trait Host {
+    /// What the statement reads: the live tables or a view.
+    fn source(&self) -> &dyn Source;
+
+    /// The tables to write and where to note it; an error when the caller may only read.
+    fn write(&mut self) -> Result<(&mut Tables, &mut TableChanges)>;
+
+    /// The SQL side of the store.
+    fn sql(&mut self) -> &mut Sql;
+
+    /// The catalog.
+    fn catalog(&self) -> &Catalog;
+
+    /// Gets for the engine what it needs before it can answer.
+    fn fetch(&mut self, wanted: &Wanted) -> Result<()>;
+
+    /// When a statement that begins now must end, on the monotonic clock.
+    fn deadline_ns(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// An error when there is no memory for another row.
+    fn check_memory(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The instant that the statement sees, microseconds since 1970.
+    fn now_us(&self) -> i64;
+
+    /// A clock that never goes back, nanoseconds.
+    fn monotonic_ns(&mut self) -> u64;
+
+    /// True when somebody asked for the statement's end.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
+    /// Gives the rows of the value at a key, for the table-valued functions; none when there is no key. An error when
+    /// the key holds another type.
+    fn read_key(&mut self, key: &[u8], shape: Shape, each: &mut dyn FnMut(&[Datum])) -> Result<()>;
+
+    /// Gives a batch of keys from a cursor of SCAN on (0 begins) and the next cursor (0 ends): key, type, TTL in
+    /// milliseconds or NULL, bytes, encoding.
+    fn scan_keys(&mut self, cursor: u64, each: &mut dyn FnMut(&[Datum])) -> Result<u64>;
+}
+
+/// The types of values that SQL can read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One row: value.
+    String,
+    /// A row for each field: field, value.
+    Hash,
+    /// A row for each element: position, value.
+    List,
+    /// A row for each member: member.
+    Set,
+    /// A row for each member in order: member, score, rank.
+    ZSet,
+}
+
+/// Why a run ended early.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// For good.
+    Error(Error),
+    /// The engine must fetch something first; then the statement runs again.
+    NotReady(Box<Wanted>),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Error(error)
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::NotReady(wanted) => Failure::NotReady(wanted),
+            ReadError::Failed(error) => Failure::Error(error),
+        }
+    }
+}
+
+/// What callbacks return.
+pub type Outcome<T> = std::result::Result<T, Failure>;
+
+/// What is known of a statement's text before SQLite sees it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Traits {
+    /// It has parameters.
+    pub parameters: bool,
+    /// It has a CAST, so a literal may not be what it is compared as.
+    pub casts: bool,
+    /// The plan is to be described in words.
+    pub explains: bool,
+    /// The columns that an INSERT names; None when it names none, so that it gives all.
+    pub inserted: Option<Vec<String>>,
+    /// INSERT .. DEFAULT VALUES.
+    pub default_values: bool,
+}
+
+impl Traits {
+    /// Of a statement of which nothing need be known.
+    pub const NONE: Traits =
+        Traits { parameters: false, casts: false, explains: false, inserted: None, default_values: false };
+}
+
+/// One run of a statement.
+pub struct Run<'a> {
+    /// Whom to ask.
+    pub host: &'a mut dyn Host,
+    /// What is known of the text.
+    pub traits: &'a Traits,
+    /// The first failure of a callback; SQLite only learns that there was one.
+    pub failure: Option<Failure>,
+    /// Rows changed.
+    pub changed: u64,
+    /// When to stop, on the monotonic clock.
+    pub deadline_ns: Option<u64>,
+    /// Hash tables made for this run.
+    pub transients: HashMap<(TableId, u16), Rc<Transient>>,
+    /// How often each was asked for before it was made.
+    pub asked: HashMap<(TableId, u16), u32>,
+    /// Columns that an INSERT does not name; made at its first row.
+    omitted: Option<Vec<bool>>,
+    /// Buffers of the write path: rows to write, ids written, the row as it was.
+    pub rows: Batch,
+    /// See `rows`.
+    pub ids: Vec<RowId>,
+    /// See `rows`.
+    pub old: Vec<u8>,
+}
+
+impl<'a> Run<'a> {
+    /// A run that has not begun.
+    pub fn new(host: &'a mut dyn Host, traits: &'a Traits) -> Run<'a> {
+        Run {
+            host,
+            traits,
+            failure: None,
+            changed: 0,
+            deadline_ns: None,
+            transients: HashMap::new(),
+            asked: HashMap::new(),
+            omitted: None,
+            rows: Batch::new(),
+            ids: Vec::new(),
+            old: Vec::new(),
+        }
+    }
+
+    /// For each column of the table that the statement inserts into: is it left out?
+    pub fn omitted(&mut self, def: &TableDef) -> &[bool] {
+        let traits = self.traits;
+        self.omitted.get_or_insert_with(|| match &traits.inserted {
+            _ if traits.default_values => vec![true; def.columns.len()],
+            None => Vec::new(),
+            Some(names) => {
+                let is_named = |column: &str| names.iter().any(|name| name.eq_ignore_ascii_case(column));
+                def.columns.iter().map(|c| !is_named(&c.name)).collect()
+            }
+        })
+    }
+
+    /// Is it time to stop? Asked now and then by SQLite.
+    fn must_stop(&mut self) -> bool {
+        let late = self.deadline_ns.is_some_and(|deadline| self.host.monotonic_ns() > deadline);
+        if late || self.host.is_cancelled() {
+            let why = if late { "the statement took too long" } else { "the statement was cancelled" };
+            self.failure.get_or_insert(Error::new(Code::Cancelled, why).into());
+            return true;
+        }
+        false
+    }
+}
+
+/// The place through which callbacks find the run that they belong to.
+#[derive(Default)]
+pub struct Current {
+    run: AtomicPtr<()>,
+}
+
+impl Current {
+    /// Makes `run` current while `body` runs; runs nest.
+    #[inline]
+    pub fn enter<T>(&self, run: &mut Run<'_>, body: impl FnOnce() -> T) -> T {
+        struct Restore<'a>(&'a Current, *mut ());
+        impl Drop for Restore<'_> {
+            fn drop(&mut self) {
+                self.0.run.store(self.1, Ordering::Relaxed);
+            }
+        }
+        let outer = self.run.swap((run as *mut Run<'_>).cast(), Ordering::Relaxed);
+        let _restore = Restore(self, outer);
+        body()
+    }
+
+    /// Lends the current run to a callback of SQLite, which is called only while the statement of a run is prepared,
+    /// stepped or reset. An error when there is none, or another callback further up has it.
+    #[inline]
+    pub fn with<T>(&self, body: impl FnOnce(&mut Run<'_>) -> Outcome<T>) -> Outcome<T> {
+        self.lend(body).unwrap_or_else(|| Err(Error::new(Code::Bug, "run.rs: a callback outside of any run").into()))
+    }
+
+    /// Lends the current run, which nobody else gets meanwhile; None when there is none to lend.
+    #[inline]
+    fn lend<T>(&self, body: impl FnOnce(&mut Run<'_>) -> T) -> Option<T> {
+        /// Puts the run back, whatever happens.
+        struct Back<'a>(&'a Current, *mut ());
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.run.store(self.1, Ordering::Relaxed);
+            }
+        }
+        let run = self.run.load(Ordering::Relaxed);
+        if run.is_null() {
+            return None;
+        }
+        self.run.store(std::ptr::null_mut(), Ordering::Relaxed);
+        let _back = Back(self, run);
+        // SAFETY: `enter` put the pointer there and takes it away before its borrow of the run ends, and the one who
+        // entered does not touch the run inside its body. A connection belongs to one thread at a time, and as the
+        // pointer is out of its place while the run is lent, no second reference can be made meanwhile.
+        Some(body(unsafe { &mut *run.cast::<Run<'_>>() }))
+    }
+
+    /// Keeps the first failure of the current run.
+    #[cold]
+    pub fn fail(&self, failure: Failure) {
+        // Outside of any run there is nobody to tell.
+        let _ = self.with(|run| {
+            run.failure.get_or_insert(failure);
+            Ok(())
+        });
+    }
+}
+
+/// SQLite's progress callback: not zero interrupts the statement.
+///
+/// # Safety
+/// `current` points to a [`Current`] inside `enter`.
+pub unsafe extern "C" fn check_progress(current: *mut std::ffi::c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    let current = unsafe { &*current.cast::<Current>() };
+    // Without a run to ask (a callback has it and evaluates a default) the clock is looked at later.
+    let stop = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| current.lend(|run| run.must_stop())));
+    c_int::from(!matches!(stop, Ok(None | Some(false))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::tests::TestStore;
+
+    #[test]
+    fn a_run_is_lent_to_one_callback_at_a_time() {
+        let (current, mut store) = (Current::default(), TestStore::new());
+        let mut run = Run::new(&mut store, &Traits::NONE);
+        assert!(current.with(|_| Ok(())).is_err(), "nothing runs");
+        current.enter(&mut run, || {
+            let inside = current.with(|_| Ok(current.with(|_| Ok(())).is_err()));
+            assert!(inside.is_ok_and(|refused| refused));
+            let panic = std::panic::AssertUnwindSafe(|| current.with(|_| -> Outcome<()> { panic!("a callback's") }));
+            assert!(std::panic::catch_unwind(panic).is_err());
+            assert!(current.with(|_| Ok(())).is_ok(), "it came back");
+        });
+        assert!(current.with(|_| Ok(())).is_err(), "nothing runs any longer");
+    }
+}

@@ -1,0 +1,10 @@
+//! SQLite as Peryton uses it: a query processor without files, on our allocator and our clock.
+
+pub mod connection;
+pub mod memory;
+pub mod prepared;
+pub mod value;
+pub mod world;
+
+pub use connection::Connection;
+pub use prepared::{Prepared, Step};

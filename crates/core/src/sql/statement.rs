@@ -1,0 +1,177 @@
+//! Reads a statement just far enough to know what to do with it: ours, SQLite's, or refused.
+
+use super::error::{not_yet, sql, syntax};
+use super::run::Traits;
+use super::token::{Kind, Token, Tokens};
+use crate::error::Result;
+
+/// What a statement is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Class {
+    /// One of our own; to be read by `ddl`.
+    Ddl,
+    /// Rows are asked for or written.
+    Query(Traits),
+    /// EXPLAIN of the statement that begins at this byte.
+    Explain(usize, Traits),
+}
+
+/// Classifies a text, which must be one statement.
+pub fn classify(text: &str) -> Result<(Class, Vec<Token<'_>>)> {
+    let mut tokens = Tokens::all(text)?;
+    while tokens.last().is_some_and(|t| t.is_symbol(";")) {
+        tokens.pop();
+    }
+    if let Some(end) = tokens.iter().position(|t| t.is_symbol(";")) {
+        let next = tokens.get(end + 1).map_or(text.len(), |t| t.start);
+        return Err(syntax(text, next, "one statement at a time: a second one begins here"));
+    }
+    let Some(first) = tokens.first() else { return Err(sql("the statement is empty")) };
+    let class = class_of(text, *first, &tokens)?;
+    Ok((class, tokens))
+}
+
+fn class_of(text: &str, first: Token<'_>, tokens: &[Token<'_>]) -> Result<Class> {
+    let is = |words: &[&str]| words.iter().any(|word| first.is_word(word));
+    if is(&["SELECT", "VALUES", "WITH", "INSERT", "REPLACE", "UPDATE", "DELETE"]) {
+        return Ok(Class::Query(traits(tokens)?));
+    }
+    if is(&["CREATE", "DROP", "SHOW", "DESCRIBE", "DESC"]) {
+        return Ok(Class::Ddl);
+    }
+    if is(&["EXPLAIN"]) {
+        return explain(text, tokens);
+    }
+    if is(&["ALTER", "TRUNCATE", "ANALYZE", "REINDEX"]) {
+        return Err(not_yet(first.text.to_ascii_uppercase()));
+    }
+    if is(&["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"]) {
+        let word = first.text.to_ascii_uppercase();
+        return Err(not_yet(format!("{word} (transactions of a session; MULTI and EXEC make several statements one)")));
+    }
+    if is(&["PRAGMA", "ATTACH", "DETACH", "VACUUM"]) {
+        return Err(sql(format!("{} is not part of Peryton's SQL", first.text.to_ascii_uppercase())));
+    }
+    Err(syntax(text, first.start, format!("expected a statement, found {}", first.text)))
+}
+
+fn explain(text: &str, tokens: &[Token<'_>]) -> Result<Class> {
+    let words = |n: usize, word: &str| tokens.get(n).is_some_and(|t| t.is_word(word));
+    let rest = if words(1, "QUERY") && words(2, "PLAN") { &tokens[3..] } else { &tokens[1..] };
+    let Some(first) = rest.first() else { return Err(sql("EXPLAIN of what?")) };
+    match class_of(text, *first, rest)? {
+        Class::Query(traits) => Ok(Class::Explain(first.start, Traits { explains: true, ..traits })),
+        _ => Err(syntax(text, first.start, format!("{} has no access path to explain", first.text))),
+    }
+}
+
+/// What the callbacks must know of a query or write before it is prepared.
+fn traits(tokens: &[Token<'_>]) -> Result<Traits> {
+    let mut traits = Traits {
+        parameters: tokens.iter().any(|t| t.kind == Kind::Parameter),
+        casts: tokens.iter().any(|t| t.is_word("CAST")),
+        ..Traits::default()
+    };
+    let mut depth = 0usize;
+    let mut writes = None;
+    for (i, token) in tokens.iter().enumerate() {
+        match token.text {
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            _ if depth > 0 || token.kind != Kind::Word => {}
+            _ if writes.is_none() && ["INSERT", "REPLACE", "UPDATE", "DELETE"].iter().any(|w| token.is_word(w)) => {
+                writes = Some(i);
+            }
+            _ if writes.is_some() => refuse_later_clauses(tokens, i)?,
+            _ => {}
+        }
+    }
+    if let Some(at) = writes
+        && (tokens[at].is_word("INSERT") || tokens[at].is_word("REPLACE"))
+    {
+        read_insert(&tokens[at + 1..], &mut traits);
+    }
+    Ok(traits)
+}
+
+fn refuse_later_clauses(tokens: &[Token<'_>], at: usize) -> Result<()> {
+    let next = |word: &str| tokens.get(at + 1).is_some_and(|t| t.is_word(word));
+    if tokens[at].is_word("RETURNING") {
+        return Err(not_yet("RETURNING"));
+    }
+    if tokens[at].is_word("ON") && (next("CONFLICT") || next("DUPLICATE")) {
+        return Err(not_yet("an upsert (ON CONFLICT, ON DUPLICATE KEY UPDATE)"));
+    }
+    Ok(())
+}
+
+/// `[OR x] INTO [schema.]table [AS alias] [(columns)] | DEFAULT VALUES`. What does not fit is SQLite's to refuse.
+fn read_insert(tokens: &[Token<'_>], traits: &mut Traits) {
+    let word = |n: usize, word: &str| tokens.get(n).is_some_and(|t| t.is_word(word));
+    let symbol = |n: usize, symbol: &str| tokens.get(n).is_some_and(|t| t.is_symbol(symbol));
+    let mut at = if word(0, "OR") { 2 } else { 0 };
+    at += usize::from(word(at, "INTO"));
+    at += if symbol(at + 1, ".") { 3 } else { 1 };
+    if word(at, "AS") {
+        at += 2;
+    }
+    traits.default_values = word(at, "DEFAULT") && word(at + 1, "VALUES");
+    if symbol(at, "(") {
+        let names = tokens[at + 1..].iter().take_while(|t| !t.is_symbol(")"));
+        traits.inserted = Some(names.filter_map(Token::name).map(Into::into).collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(text: &str) -> Result<Class> {
+        classify(text).map(|(class, _)| class)
+    }
+
+    fn inserted(text: &str) -> (Option<Vec<String>>, bool) {
+        match class(text).unwrap() {
+            Class::Query(traits) => (traits.inserted, traits.default_values),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn statements_are_told_apart() {
+        assert_eq!(Class::Ddl, class("create table t (a int);;").unwrap());
+        assert_eq!(Class::Query(Traits::default()), class("/* x */ SELECT 1 -- ;").unwrap());
+        let Class::Explain(at, traits) = class("EXPLAIN QUERY PLAN SELECT ?").unwrap() else { panic!() };
+        assert_eq!((19, true, true), (at, traits.explains, traits.parameters));
+        for (text, message) in [
+            ("SELECT 1; SELECT 2", "position 11: one statement at a time"),
+            ("", "empty"),
+            (" ; ", "empty"),
+            ("PRAGMA x", "PRAGMA is not part"),
+            ("BEGIN", "BEGIN (transactions"),
+            ("ALTER TABLE t", "ALTER is not supported yet"),
+            ("FOO", "expected a statement, found FOO"),
+            ("INSERT INTO t VALUES (1) RETURNING a", "RETURNING is not"),
+            ("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING", "upsert"),
+            ("EXPLAIN CREATE TABLE t(a)", "no access path"),
+        ] {
+            let error = class(text).unwrap_err().message;
+            assert!(error.contains(message), "{text}: {error}");
+        }
+        assert!(class("SELECT 'a;b', \";\"").is_ok());
+        assert!(class("SELECT (SELECT 1 AS returning)").is_ok());
+    }
+
+    #[test]
+    fn the_columns_of_an_insert_are_found() {
+        let names = |names: &[&str]| Some(names.iter().map(|n| n.to_string()).collect::<Vec<_>>());
+        assert_eq!((names(&["a", "b c"]), false), inserted("INSERT INTO t (a, \"b c\") VALUES (1, 2)"));
+        assert_eq!((names(&["a"]), false), inserted("REPLACE INTO t(a) SELECT 1"));
+        assert_eq!((names(&["a"]), false), inserted("INSERT OR IGNORE INTO main.t AS x (a) VALUES (1)"));
+        assert_eq!((names(&["a"]), false), inserted("WITH q(z) AS (SELECT 1) INSERT INTO t(a) SELECT z FROM q"));
+        assert_eq!((None, false), inserted("INSERT INTO t VALUES (1)"));
+        assert_eq!((None, false), inserted("INSERT INTO t SELECT (1)"));
+        assert_eq!((None, true), inserted("INSERT INTO t DEFAULT VALUES"));
+        assert_eq!((None, false), inserted("UPDATE t SET a = (1)"));
+    }
+}

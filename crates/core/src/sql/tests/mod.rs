@@ -1,0 +1,151 @@
+//! Tests of SQL as a whole: a store of tables without a server, and plain SQLite as the oracle.
+
+mod bounds;
+mod oracle;
+mod statements;
+
+use super::run::{Host, Shape};
+use super::{Sql, execute};
+use crate::engine::{Memory, Source, Wanted};
+use crate::error::Result;
+use crate::keyspace::Wants;
+use crate::reply::Reply;
+use crate::table::catalog::Catalog;
+use crate::table::datum::{Datum, DatumRef};
+use crate::txn::{TableChanges, Tables};
+
+/// Tables and their SQL, without a keyspace.
+pub struct TestStore {
+    tables: Tables,
+    sql: Sql,
+    pub changes: TableChanges,
+    /// Rows of the value that every key has.
+    pub value: Vec<Vec<Datum>>,
+    clock_ns: u64,
+    pub deadline_ns: Option<u64>,
+}
+
+impl TestStore {
+    pub fn new() -> TestStore {
+        TestStore {
+            tables: Tables::new(Box::new(Memory::new())),
+            sql: Sql::default(),
+            changes: TableChanges { wants: Wants::REDO, ..TableChanges::default() },
+            value: Vec::new(),
+            clock_ns: 0,
+            deadline_ns: None,
+        }
+    }
+
+    /// A store on which statements were run.
+    pub fn with(statements: &[&str]) -> TestStore {
+        let mut store = TestStore::new();
+        statements.iter().for_each(|statement| {
+            store.run(statement);
+        });
+        store
+    }
+
+    pub fn try_run(&mut self, text: &str, params: &[Datum]) -> Result<Reply> {
+        let params: Vec<DatumRef<'_>> = params.iter().map(Datum::as_ref).collect();
+        execute(self, text.as_bytes(), &params)
+    }
+
+    /// Runs a statement that must succeed.
+    pub fn run(&mut self, text: &str) -> Reply {
+        self.try_run(text, &[]).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    /// Runs a query and gives its rows.
+    pub fn rows(&mut self, text: &str, params: &[Datum]) -> Vec<Vec<Datum>> {
+        let reply = self.try_run(text, params).unwrap_or_else(|error| panic!("{text}: {error}"));
+        rows_of(reply)
+    }
+
+    /// The message of a statement's error.
+    pub fn error(&mut self, text: &str) -> String {
+        match self.try_run(text, &[]) {
+            Err(error) => error.to_string(),
+            Ok(reply) => panic!("{text}: {reply:?}"),
+        }
+    }
+
+    /// The plan of a statement, a line each step.
+    pub fn plan(&mut self, text: &str) -> String {
+        let rows = self.rows(&format!("EXPLAIN {text}"), &[]);
+        let lines: Vec<String> = rows.iter().map(|row| text_of(&row[0])).collect();
+        lines.join("\n")
+    }
+
+    /// The number of rows of a table.
+    pub fn count(&mut self, table: &str) -> i64 {
+        match &self.rows(&format!("SELECT count(*) FROM {table}"), &[])[0][0] {
+            Datum::Int(n) => *n,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub fn text_of(value: &Datum) -> String {
+    match value {
+        Datum::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        other => other.as_ref().to_string(),
+    }
+}
+
+/// The rows of a reply, without the names.
+pub fn rows_of(reply: Reply) -> Vec<Vec<Datum>> {
+    let value = |reply: Reply| match reply {
+        Reply::Nil => Datum::Null,
+        Reply::Int(i) => Datum::Int(i),
+        Reply::Double(r) => Datum::Real(r),
+        Reply::Verbatim(_, text) => Datum::text(std::str::from_utf8(&text).unwrap()),
+        Reply::Bulk(bytes) => Datum::blob(bytes),
+        other => panic!("{other:?}"),
+    };
+    let Reply::Array(rows) = reply else { panic!("no rows: {reply:?}") };
+    let row = |row: Reply| match row {
+        Reply::Array(row) => row.into_iter().map(value).collect(),
+        other => panic!("{other:?}"),
+    };
+    rows.into_iter().skip(1).map(row).collect()
+}
+
+impl Host for TestStore {
+    fn sql(&mut self) -> &mut Sql {
+        &mut self.sql
+    }
+    fn catalog(&self) -> &Catalog {
+        &self.tables.catalog
+    }
+    fn source(&self) -> &dyn Source {
+        self.tables.source()
+    }
+    fn write(&mut self) -> Result<(&mut Tables, &mut TableChanges)> {
+        Ok((&mut self.tables, &mut self.changes))
+    }
+    fn fetch(&mut self, wanted: &Wanted) -> Result<()> {
+        let fetched = self.tables.engine().fetch(wanted)()?;
+        self.tables.engine_mut().admit(fetched);
+        Ok(())
+    }
+    fn deadline_ns(&mut self) -> Option<u64> {
+        self.deadline_ns
+    }
+    fn now_us(&self) -> i64 {
+        1_767_225_600_000_000
+    }
+    fn monotonic_ns(&mut self) -> u64 {
+        self.clock_ns += 1;
+        self.clock_ns
+    }
+    fn read_key(&mut self, _: &[u8], _: Shape, each: &mut dyn FnMut(&[Datum])) -> Result<()> {
+        self.value.iter().for_each(|row| each(row));
+        Ok(())
+    }
+    fn scan_keys(&mut self, cursor: u64, each: &mut dyn FnMut(&[Datum])) -> Result<u64> {
+        let key = Datum::text(format!("k{cursor}"));
+        each(&[key, Datum::text("string"), Datum::Null, Datum::Int(1), Datum::text("int")]);
+        Ok((cursor + 1) % 3)
+    }
+}

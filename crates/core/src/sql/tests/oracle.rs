@@ -1,0 +1,317 @@
+//! Plain SQLite beside our tables: the same statements on the same random data give the same rows and change the same,
+//! with the fast path and without it, whatever the indexes are.
+
+use super::{TestStore, rows_of};
+use crate::env::Xoshiro;
+use crate::reply::Reply;
+use crate::sql::sqlite::{Connection, Step};
+use crate::table::datum::Datum;
+
+/// A statement's outcome: rows, or None for an error.
+type Outcome = Option<Vec<Vec<Datum>>>;
+
+struct Pair {
+    ours: TestStore,
+    theirs: Connection,
+    random: Xoshiro,
+}
+
+/// Values for parameters.
+type Params = Vec<Datum>;
+
+impl Pair {
+    fn new(seed: u64, tables: &[(&str, &str)], indexes: &[&str]) -> Pair {
+        let mut pair =
+            Pair { ours: TestStore::new(), theirs: Connection::open_plain(), random: Xoshiro::from_seed(seed) };
+        for (ours, theirs) in tables {
+            pair.ours.run(ours);
+            assert!(pair.ask_theirs(theirs, &[]).is_some(), "{theirs}");
+        }
+        indexes.iter().for_each(|index| {
+            pair.ours.run(index);
+        });
+        pair
+    }
+
+    fn ask_theirs(&mut self, text: &str, params: &[Datum]) -> Outcome {
+        let mut statement = self.theirs.prepare(text, false).unwrap_or_else(|error| panic!("{text}: {error}"));
+        for (i, value) in params.iter().enumerate() {
+            statement.bind(i + 1, value.as_ref()).unwrap();
+        }
+        let mut rows = Vec::new();
+        loop {
+            match statement.step() {
+                Step::Done => return Some(rows),
+                Step::Failed(_) => return None,
+                Step::Row => {
+                    let columns = statement.column_count();
+                    rows.push((0..columns).map(|i| statement.column(i).to_owned()).collect());
+                }
+            }
+        }
+    }
+
+    fn ask_ours(&mut self, text: &str, params: &[Datum]) -> Outcome {
+        match self.ours.try_run(text, params) {
+            Ok(Reply::Int(_)) => Some(Vec::new()),
+            Ok(reply) => Some(rows_of(reply)),
+            Err(error) => {
+                assert!(!matches!(error.code, crate::error::Code::Bug | crate::error::Code::Sql), "{text}: {error}");
+                None
+            }
+        }
+    }
+
+    /// Asks both; ours with and without the fast path.
+    fn check(&mut self, text: &str, params: &[Datum], ordered: bool) {
+        let theirs = sorted(self.ask_theirs(text, params), ordered);
+        let is_query = text.starts_with("SELECT");
+        for fast in [true, false] {
+            if !is_query && !fast && self.random.below(2) == 0 {
+                continue;
+            }
+            self.ours.sql.fast_path = fast || (!is_query && self.random.below(2) == 0);
+            let ours = sorted(self.ask_ours(text, params), ordered);
+            let plan = if ours == theirs { String::new() } else { self.ours.plan(text) };
+            assert_eq!(theirs, ours, "fast {fast}: {text} {params:?}\n{plan}");
+            if !is_query {
+                break;
+            }
+        }
+        self.ours.sql.fast_path = true;
+    }
+
+    fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.random.below(choices.len() as u64) as usize]
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.random.below(100) < percent
+    }
+
+    fn literal(&mut self, kind: &str) -> String {
+        let n = self.random.below(24) as i64 - 4;
+        match kind {
+            _ if self.chance(5) => "NULL".into(),
+            "int" => n.to_string(),
+            "real" if self.chance(50) => format!("{n}.5"),
+            "real" => format!("{n}.0"),
+            _ => {
+                let texts = ["'a'", "'A'", "'b'", "'ab'", "'AB'", "''", "'5'", "'05'", "' x'", "'x '", "'z9'", "'é'"];
+                self.pick(&texts).into()
+            }
+        }
+    }
+
+    /// A literal, or a parameter with its value.
+    fn value(&mut self, kind: &str, params: &mut Params) -> String {
+        // Now and then a value of another type than the column's.
+        let kind = if self.chance(12) { self.pick(&["int", "real", "text"]) } else { kind };
+        let literal = self.literal(kind);
+        if self.chance(60) {
+            return literal;
+        }
+        params.push(match literal.as_str() {
+            "NULL" => Datum::Null,
+            text if text.starts_with('\'') => Datum::text(text.trim_matches('\'')),
+            number if number.contains('.') => Datum::Real(number.parse().unwrap()),
+            number => Datum::Int(number.parse().unwrap()),
+        });
+        "?".into()
+    }
+
+    fn condition(&mut self, columns: &[(&str, &str)], params: &mut Params) -> String {
+        let (column, kind) = columns[self.random.below(columns.len() as u64) as usize];
+        match self.random.below(14) {
+            0..=5 => format!("{column} = {}", self.value(kind, params)),
+            6 | 7 => {
+                let op = self.pick(&["<", "<=", ">", ">=", "<>"]);
+                format!("{column} {op} {}", self.value(kind, params))
+            }
+            8 => {
+                let (low, high) = (self.value(kind, params), self.value(kind, params));
+                format!("{column} BETWEEN {low} AND {high}")
+            }
+            9 | 10 => {
+                let count = 1 + self.random.below(4);
+                let values: Vec<String> = (0..count).map(|_| self.value(kind, params)).collect();
+                format!("{column} IN ({})", values.join(", "))
+            }
+            11 => format!("{column} {}", self.pick(&["IS NULL", "IS NOT NULL", "LIKE 'a%'", "GLOB 'a*'", "IS 5"])),
+            12 => format!("{column} = {} COLLATE {}", self.value(kind, params), self.pick(&["NOCASE", "BINARY"])),
+            _ => {
+                let (other, _) = columns[self.random.below(columns.len() as u64) as usize];
+                format!("{column} {} {other}", self.pick(&["=", "<", ">="]))
+            }
+        }
+    }
+
+    fn conditions(&mut self, columns: &[(&str, &str)], params: &mut Params) -> String {
+        let count = 1 + self.random.below(3);
+        let mut text = self.condition(columns, params);
+        for _ in 1..count {
+            let word = if self.chance(75) { "AND" } else { "OR" };
+            text = format!("{text} {word} {}", self.condition(columns, params));
+        }
+        text
+    }
+}
+
+fn sorted(outcome: Outcome, ordered: bool) -> Outcome {
+    let mut rows = outcome?;
+    if !ordered {
+        rows.sort_by(|a, b| {
+            let orders = a.iter().zip(b).map(|(a, b)| a.as_ref().order(b.as_ref()));
+            orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+        });
+    }
+    Some(rows)
+}
+
+const T: [(&str, &str); 5] = [("id", "int"), ("a", "int"), ("b", "real"), ("c", "text"), ("d", "text")];
+const U: [(&str, &str); 3] = [("x", "int"), ("y", "text"), ("z", "int")];
+
+fn tables(method: &str) -> [(String, String); 2] {
+    [
+        (
+            format!("CREATE TABLE t (id INT PRIMARY KEY USING {method}, a INT, b REAL, c TEXT, d TEXT COLLATE NOCASE)"),
+            "CREATE TABLE t (id INT NOT NULL PRIMARY KEY, a INT, b REAL, c TEXT, d TEXT COLLATE NOCASE) STRICT".into(),
+        ),
+        (
+            format!("CREATE TABLE u (x INT, y TEXT, z INT, PRIMARY KEY (x, y) USING {method})"),
+            "CREATE TABLE u (x INT NOT NULL, y TEXT NOT NULL, z INT, PRIMARY KEY (x, y)) STRICT".into(),
+        ),
+    ]
+}
+
+/// Sets of indexes; the statements give the same rows with each.
+const INDEXES: [&[&str]; 5] = [
+    &[],
+    &["CREATE INDEX i1 ON t (a)", "CREATE INDEX i2 ON t (c, a DESC)", "CREATE INDEX i3 ON u (z)"],
+    &["CREATE INDEX i1 ON t (a) USING HASH", "CREATE INDEX i2 ON t (c) USING HASH", "CREATE INDEX i3 ON t (d, b)"],
+    &["CREATE INDEX i1 ON t (b DESC, a)", "CREATE INDEX i2 ON t (d)", "CREATE INDEX i3 ON u (y, z)"],
+    &[
+        "CREATE INDEX i1 ON t (d COLLATE BINARY)",
+        "CREATE INDEX i2 ON t (c COLLATE NOCASE)",
+        "CREATE INDEX i3 ON t (a, b, c)",
+    ],
+];
+
+fn pair(seed: u64) -> Pair {
+    let method = if seed.is_multiple_of(2) { "HASH" } else { "BTREE" };
+    let tables = tables(method);
+    let tables: Vec<(&str, &str)> = tables.iter().map(|(a, b)| (&**a, &**b)).collect();
+    Pair::new(seed, &tables, INDEXES[(seed / 2) as usize % INDEXES.len()])
+}
+
+fn fill(pair: &mut Pair) {
+    for _ in 0..60 {
+        let row: Vec<String> = T.iter().map(|(_, kind)| pair.literal(kind)).collect();
+        pair.check(&format!("INSERT OR IGNORE INTO t VALUES ({})", row.join(", ")), &[], true);
+        let row: Vec<String> = U.iter().map(|(_, kind)| pair.literal(kind)).collect();
+        pair.check(&format!("INSERT OR IGNORE INTO u VALUES ({})", row.join(", ")), &[], true);
+    }
+}
+
+fn query(pair: &mut Pair) {
+    let mut params = Params::new();
+    let joined: Vec<(&str, &str)> = T.iter().chain(&U).copied().collect();
+    let (text, ordered) = match pair.random.below(8) {
+        0..=3 => {
+            let list = pair.pick(&["*", "id, c", "b, a AS q", "id"]);
+            let conditions = pair.conditions(&T, &mut params);
+            (format!("SELECT {list} FROM t WHERE {conditions}"), false)
+        }
+        4 => {
+            let conditions = pair.conditions(&T, &mut params);
+            let order = pair.pick(&["id", "id DESC", "a, id", "c DESC, a, id DESC", "d, b, id", "b DESC, a, id"]);
+            let limit = pair.random.below(20);
+            (format!("SELECT * FROM t WHERE {conditions} ORDER BY {order} LIMIT {limit}"), true)
+        }
+        5 => {
+            let on = pair.pick(&["t.a = u.x", "t.id = u.z", "t.c = u.y", "t.d = u.y", "t.c = u.x", "t.b = u.z"]);
+            let join = pair.pick(&["JOIN", "LEFT JOIN", "RIGHT JOIN"]);
+            let conditions = pair.conditions(&joined, &mut params);
+            (format!("SELECT * FROM t {join} u ON {on} WHERE {conditions}"), false)
+        }
+        6 => {
+            let group = pair.pick(&["a", "c", "d", "a, c"]);
+            let conditions = pair.conditions(&T, &mut params);
+            let what = format!("{}, count(*), sum(a), max(id), min(b)", if group == "d" { "lower(d)" } else { group });
+            (format!("SELECT {what} FROM t WHERE {conditions} GROUP BY {group}"), false)
+        }
+        _ => {
+            let inner = pair.conditions(&U, &mut params);
+            let column = pair.pick(&["id IN (SELECT x", "c IN (SELECT y", "c IN (SELECT x", "a NOT IN (SELECT z"]);
+            (format!("SELECT id FROM t WHERE {column} FROM u WHERE {inner})"), false)
+        }
+    };
+    pair.check(&text, &params, ordered);
+}
+
+fn write(pair: &mut Pair) {
+    let mut params = Params::new();
+    let text = match pair.random.below(10) {
+        0..=2 => {
+            let word = pair.pick(&["INSERT", "INSERT OR REPLACE", "REPLACE", "INSERT OR IGNORE"]);
+            let row: Vec<String> = T.iter().map(|(_, kind)| pair.value(kind, &mut params)).collect();
+            format!("{word} INTO t VALUES ({})", row.join(", "))
+        }
+        3 => {
+            let count = 1 + pair.random.below(3);
+            let row = |pair: &mut Pair| format!("({}, {})", pair.literal("int"), pair.literal("text"));
+            let rows: Vec<String> = (0..count).map(|_| row(pair)).collect();
+            format!("INSERT INTO u (x, y) VALUES {}", rows.join(", "))
+        }
+        4 => {
+            let (a, id) = (pair.value("int", &mut params), pair.value("int", &mut params));
+            format!("UPDATE t SET a = {a} WHERE id = {id}")
+        }
+        5 => {
+            let conditions = pair.conditions(&T, &mut params);
+            format!("UPDATE t SET a = a + 1, c = d WHERE {conditions}")
+        }
+        6 => {
+            let (new, old) = (pair.value("int", &mut params), pair.value("int", &mut params));
+            let word = pair.pick(&["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]);
+            format!("{word} t SET id = {new}, b = 1 WHERE id = {old}")
+        }
+        7 => format!("DELETE FROM t WHERE id = {}", pair.value("int", &mut params)),
+        8 => format!("DELETE FROM u WHERE {}", pair.conditions(&U, &mut params)),
+        _ => "INSERT OR IGNORE INTO t (id, c) SELECT x + 30, y FROM u WHERE z > 3 ORDER BY x, y LIMIT 2".into(),
+    };
+    pair.check(&text, &params, true);
+    pair.check("SELECT * FROM t", &[], false);
+    pair.check("SELECT * FROM u", &[], false);
+}
+
+#[test]
+fn queries_answer_as_sqlite_does() {
+    for seed in 0..20 {
+        let mut pair = pair(seed);
+        fill(&mut pair);
+        (0..150).for_each(|_| query(&mut pair));
+    }
+}
+
+#[test]
+fn writes_change_what_sqlite_changes() {
+    for seed in 100..120 {
+        let mut pair = pair(seed);
+        fill(&mut pair);
+        for _ in 0..60 {
+            write(&mut pair);
+            query(&mut pair);
+        }
+    }
+}
+
+#[test]
+fn a_large_table_is_planned_by_its_statistics() {
+    let mut pair = pair(3);
+    for i in 0..3000 {
+        let row = format!("({}, {}, {}.5, '{}', NULL)", i, i % 40, i % 7, ["a", "b", "c"][i % 3]);
+        pair.check(&format!("INSERT INTO t VALUES {row}"), &[], true);
+    }
+    (0..200).for_each(|_| query(&mut pair));
+}

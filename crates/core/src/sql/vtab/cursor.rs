@@ -1,0 +1,481 @@
+//! Walks one table along the access path that was planned: xFilter, xNext, xColumn.
+
+use super::plan::{Bound, Plan, Slot, edges, exclude_null};
+use super::transient::Transient;
+use crate::engine::{Access, Cursor, Source};
+use crate::sql::run::{Outcome, Run};
+use crate::sql::sqlite::value;
+use crate::table::batch::Batch;
+use crate::table::catalog::{IndexColumn, IndexDef, IndexId, TableDef};
+use crate::table::datum::{Datum, DatumRef};
+use crate::table::key::{KeyBuf, put_column};
+use crate::table::row::{Row, RowLayout};
+use crate::table::row_id::RowId;
+use crate::table::types::{self, Collation, Storage};
+use libsqlite3_sys as ffi;
+use smallvec::SmallVec;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A cursor of SQLite's over one of our tables.
+pub struct TableCursor {
+    cursor: Cursor,
+    state: State,
+    /// The single row of a point look-up, copied so that no cursor is open when a statement updates it.
+    row: Vec<u8>,
+    layout: Option<Arc<RowLayout>>,
+    row_id: RowId,
+    keys: Batch,
+    ids: Vec<RowId>,
+    /// The ranges still to be walked, as pairs of edges.
+    ranges: Vec<Range>,
+    range: usize,
+    reverse: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Done,
+    /// On the copied row, after which there is none.
+    Single,
+    /// On the row of the engine's cursor.
+    Walking,
+}
+
+struct Range {
+    prefix: KeyBuf,
+    low: Bound,
+    high: Bound,
+    index: IndexId,
+    desc: bool,
+}
+
+/// A value in the form in which the column compares it.
+enum Fitted<'a> {
+    /// Compare with this.
+    Value(DatumRef<'a>),
+    /// The comparison is true for no row.
+    Never,
+    /// Only SQLite can judge (a number against a TEXT column, for one): give it all rows.
+    Unknown,
+}
+
+/// The values that one argument stands for.
+type Values = SmallVec<[Datum; 1]>;
+
+impl Default for TableCursor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TableCursor {
+    /// A cursor that stands nowhere.
+    pub fn new() -> TableCursor {
+        TableCursor {
+            cursor: Cursor::new(),
+            state: State::Done,
+            row: Vec::new(),
+            layout: None,
+            row_id: RowId(0),
+            keys: Batch::new(),
+            ids: Vec::new(),
+            ranges: Vec::new(),
+            range: 0,
+            reverse: false,
+        }
+    }
+
+    /// Begins a walk: goes to the first row of the plan with these values.
+    ///
+    /// # Safety
+    /// `arguments` are the values of the running xFilter call, as many as the plan takes.
+    pub unsafe fn filter(
+        &mut self,
+        run: &mut Run<'_>,
+        def: &TableDef,
+        plan: &Plan,
+        arguments: &[*mut ffi::sqlite3_value],
+    ) -> Outcome<()> {
+        self.cursor.close();
+        self.ranges.clear();
+        self.state = State::Done;
+        let arguments = Arguments { values: arguments, def };
+        match plan {
+            Plan::All => self.seek(run, def, &Access::All),
+            Plan::Rows(slot) => {
+                self.ids.clear();
+                // SAFETY: the caller's promise.
+                let values = unsafe { arguments.all(slot, Storage::Int)? };
+                self.ids.extend(values.iter().filter_map(row_id_of));
+                self.seek_ids(run, def)
+            }
+            Plan::Keys { index, columns, single } => {
+                let Some(index) = def.index(*index) else { return Err(lost_index()) };
+                // SAFETY: the caller's promise.
+                match unsafe { arguments.keys(index, columns)? } {
+                    Some(keys) => self.seek_keys(run, def, index, &keys, *single),
+                    None => self.seek(run, def, &Access::All),
+                }
+            }
+            Plan::Range { index, equal, low, high, reverse } => {
+                let Some(index) = def.index(*index) else { return Err(lost_index()) };
+                self.reverse = *reverse;
+                // SAFETY: the caller's promise.
+                unsafe { arguments.ranges(index, equal, low, high, &mut self.ranges)? };
+                if *reverse {
+                    self.ranges.reverse();
+                }
+                self.range = 0;
+                self.seek_next_range(run, def)
+            }
+            Plan::Equal { position, value } => {
+                // SAFETY: the caller's promise.
+                let value = unsafe { arguments.single(value, *position)? };
+                self.seek_equal(run, def, *position, value)
+            }
+        }
+    }
+
+    fn seek(&mut self, run: &mut Run<'_>, def: &TableDef, access: &Access<'_>) -> Outcome<()> {
+        let found = run.host.source().seek(&mut self.cursor, def.id, access)?;
+        self.state = if found { State::Walking } else { State::Done };
+        Ok(())
+    }
+
+    fn seek_ids(&mut self, run: &mut Run<'_>, def: &TableDef) -> Outcome<()> {
+        let ids = std::mem::take(&mut self.ids);
+        let result = self.seek(run, def, &Access::Rows(&ids));
+        self.ids = ids;
+        result
+    }
+
+    fn seek_keys(
+        &mut self,
+        run: &mut Run<'_>,
+        def: &TableDef,
+        index: &IndexDef,
+        keys: &[KeyBuf],
+        single: bool,
+    ) -> Outcome<()> {
+        self.keys.clear();
+        keys.iter().for_each(|key| self.keys.push(key));
+        if !single {
+            let keys = std::mem::take(&mut self.keys);
+            let result = self.seek(run, def, &Access::Keys { index: index.id, keys: &keys });
+            self.keys = keys;
+            return result;
+        }
+        let source = run.host.source();
+        let (state, row, row_id) = (&mut self.state, &mut self.row, &mut self.row_id);
+        source.get_many(def.id, index.id, &self.keys, &mut |_, id, found| {
+            row.clear();
+            row.extend_from_slice(found.bytes());
+            *row_id = id;
+            *state = State::Single;
+        })?;
+        if self.layout.is_none() {
+            self.layout = Some(source.layout(def.id)?.clone());
+        }
+        Ok(())
+    }
+
+    fn seek_next_range(&mut self, run: &mut Run<'_>, def: &TableDef) -> Outcome<()> {
+        self.state = State::Done;
+        while self.state == State::Done && self.range < self.ranges.len() {
+            let ranges = std::mem::take(&mut self.ranges);
+            let range = &ranges[self.range];
+            let (from, to) = edges(&range.prefix, &range.low, &range.high, range.desc);
+            let access = Access::Range { index: range.index, from, to, reverse: self.reverse, keys_only: false };
+            let result = self.seek(run, def, &access);
+            self.ranges = ranges;
+            self.range += 1;
+            result?;
+        }
+        Ok(())
+    }
+
+    fn seek_equal(
+        &mut self,
+        run: &mut Run<'_>,
+        def: &TableDef,
+        position: u16,
+        value: Option<Option<Datum>>,
+    ) -> Outcome<()> {
+        let Some(value) = value else { return self.seek(run, def, &Access::All) };
+        let Some(value) = value else { return Ok(()) };
+        match transient(run, def, position)? {
+            None => self.seek(run, def, &Access::All),
+            Some(transient) => {
+                self.ids.clear();
+                transient.find(value.as_ref(), &mut self.ids);
+                self.seek_ids(run, def)
+            }
+        }
+    }
+
+    /// Goes to the next row.
+    #[inline]
+    pub fn next(&mut self, run: &mut Run<'_>, def: &TableDef) -> Outcome<()> {
+        if self.state == State::Single {
+            self.state = State::Done;
+            return Ok(());
+        }
+        if !run.host.source().next(&mut self.cursor)? {
+            self.state = State::Done;
+            return self.seek_next_range(run, def);
+        }
+        Ok(())
+    }
+
+    /// True after the last row.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// The current row.
+    #[inline]
+    pub fn row<'a>(&'a self, source: &'a dyn Source) -> Option<Row<'a>> {
+        match (self.state, &self.layout) {
+            (State::Walking, _) => Some(source.row(&self.cursor)),
+            (State::Single, Some(layout)) => Some(Row::new(&self.row, layout)),
+            _ => None,
+        }
+    }
+
+    /// The current row's id.
+    pub fn row_id(&self) -> RowId {
+        if self.state == State::Walking { self.cursor.row_id() } else { self.row_id }
+    }
+}
+
+/// The hash table for a column, from the second question on; the first one is answered by a scan.
+fn transient(run: &mut Run<'_>, def: &TableDef, position: u16) -> Outcome<Option<Rc<Transient>>> {
+    let name = (def.id, position);
+    if let Some(made) = run.transients.get(&name) {
+        return Ok(Some(made.clone()));
+    }
+    let asked = run.asked.entry(name).or_default();
+    *asked += 1;
+    if *asked == 1 {
+        return Ok(None);
+    }
+    let collation = def.column_at(position).map_or(Collation::Binary, |c| c.collation);
+    let column = IndexColumn { position, desc: false, collation };
+    let made = Rc::new(Transient::build(run.host.source(), def.id, column)?);
+    run.transients.insert(name, made.clone());
+    Ok(Some(made))
+}
+
+#[cold]
+fn lost_index() -> crate::sql::run::Failure {
+    crate::error::Error::new(crate::error::Code::Bug, "cursor.rs: the plan's index is gone").into()
+}
+
+fn row_id_of(value: &Datum) -> Option<RowId> {
+    match value {
+        Datum::Int(i) => u64::try_from(*i).ok().map(RowId),
+        Datum::Real(r) if *r >= 0.0 && r.fract() == 0.0 && *r < RowId::END.0 as f64 => Some(RowId(*r as u64)),
+        _ => None,
+    }
+}
+
+/// The values of an xFilter call.
+struct Arguments<'a> {
+    values: &'a [*mut ffi::sqlite3_value],
+    def: &'a TableDef,
+}
+
+impl Arguments<'_> {
+    /// All values of a slot as they come; a list is read to its end.
+    ///
+    /// # Safety
+    /// The values are those of the running xFilter call.
+    unsafe fn all(&self, slot: &Slot, storage: Storage) -> Outcome<Values> {
+        let mut values = Values::new();
+        let Some(argument) = slot.argument else { return Ok(SmallVec::from_elem(Datum::Null, 1)) };
+        let argument = self.values[usize::from(argument)];
+        if !slot.list {
+            // SAFETY: the caller's promise; the value is copied before SQLite runs again.
+            values.push(unsafe {
+                match (value::read(argument), storage) {
+                    (DatumRef::Int(_) | DatumRef::Real(_), Storage::Text) if self.is_sure(slot) => {
+                        value::to_text(argument)
+                    }
+                    (value, _) => value.to_owned(),
+                }
+            });
+            return Ok(values);
+        }
+        let mut item = std::ptr::null_mut();
+        // SAFETY: the argument is the list of an IN that xBestIndex asked for with sqlite3_vtab_in; each item is read
+        // before the next one is asked for.
+        unsafe {
+            let mut code = ffi::sqlite3_vtab_in_first(argument, &mut item);
+            while code == ffi::SQLITE_OK {
+                values.push(value::read(item).to_owned());
+                code = ffi::sqlite3_vtab_in_next(argument, &mut item);
+            }
+            if code != ffi::SQLITE_DONE {
+                let text = format!("cursor.rs: reading an IN list: SQLite error {code}");
+                return Err(crate::error::Error::new(crate::error::Code::Bug, text).into());
+            }
+        }
+        Ok(values)
+    }
+
+    /// True when the value is a literal's or a parameter's: then its type is what it is compared as.
+    ///
+    /// # Safety
+    /// As for `all`.
+    unsafe fn is_sure(&self, slot: &Slot) -> bool {
+        // SAFETY: the caller's promise.
+        let is_parameter = |a: u8| unsafe { ffi::sqlite3_value_frombind(self.values[usize::from(a)]) != 0 };
+        !slot.list && (slot.sure || slot.argument.is_some_and(is_parameter))
+    }
+
+    /// The one value of a slot: None when only SQLite can judge, Some(None) when nothing can match.
+    ///
+    /// # Safety
+    /// As for `all`.
+    unsafe fn single(&self, slot: &Slot, position: u16) -> Outcome<Option<Option<Datum>>> {
+        let storage = self.def.stored[usize::from(position)].storage;
+        // SAFETY: the caller's promise.
+        let (values, sure) = unsafe { (self.all(slot, storage)?, self.is_sure(slot)) };
+        Ok(values.first().and_then(|value| match fit(value, storage, sure, slot.null_equals) {
+            Fitted::Value(value) => Some(Some(value.to_owned())),
+            Fitted::Never => Some(None),
+            Fitted::Unknown => None,
+        }))
+    }
+
+    /// Extends every key by every value of a slot. False when only SQLite can judge.
+    ///
+    /// # Safety
+    /// As for `all`.
+    unsafe fn extend(&self, keys: &mut Vec<KeyBuf>, slot: &Slot, column: &IndexColumn) -> Outcome<bool> {
+        let storage = self.def.stored[usize::from(column.position)].storage;
+        // SAFETY: the caller's promise.
+        let (values, sure) = unsafe { (self.all(slot, storage)?, self.is_sure(slot)) };
+        let mut extended = Vec::with_capacity(keys.len() * values.len());
+        for key in keys.iter() {
+            for value in &values {
+                match fit(value, storage, sure, slot.null_equals) {
+                    Fitted::Value(value) => {
+                        let mut key = key.clone();
+                        put_column(value, column, &mut key);
+                        extended.push(key);
+                    }
+                    Fitted::Never => {}
+                    Fitted::Unknown => return Ok(false),
+                }
+            }
+        }
+        if slot.list {
+            // Values that differ may have equal keys ('a' and 'A' without case); each row is to be found once.
+            extended.sort_unstable();
+            extended.dedup();
+        }
+        *keys = extended;
+        Ok(true)
+    }
+
+    /// The whole keys to look up. None when only SQLite can judge.
+    ///
+    /// # Safety
+    /// As for `all`.
+    unsafe fn keys(&self, index: &IndexDef, slots: &[Slot]) -> Outcome<Option<Vec<KeyBuf>>> {
+        let mut keys = vec![KeyBuf::new()];
+        for (slot, column) in slots.iter().zip(&index.columns) {
+            // SAFETY: the caller's promise.
+            if !unsafe { self.extend(&mut keys, slot, column)? } {
+                return Ok(None);
+            }
+        }
+        Ok(Some(keys))
+    }
+
+    /// The ranges to walk, in key order. Where only SQLite can judge, the range is wider.
+    ///
+    /// # Safety
+    /// As for `all`.
+    unsafe fn ranges(
+        &self,
+        index: &IndexDef,
+        equal: &[Slot],
+        low: &Option<(Slot, bool)>,
+        high: &Option<(Slot, bool)>,
+        ranges: &mut Vec<Range>,
+    ) -> Outcome<()> {
+        let mut prefixes = vec![KeyBuf::new()];
+        for (slot, column) in equal.iter().zip(&index.columns) {
+            // SAFETY: the caller's promise.
+            if !unsafe { self.extend(&mut prefixes, slot, column)? } {
+                ranges.extend(prefixes.drain(..).map(|prefix| Range::new(prefix, index, None, None, equal.len())));
+                return Ok(());
+            }
+        }
+        // SAFETY: the caller's promise.
+        let (low, high) = unsafe { (self.bound(low, index, equal.len())?, self.bound(high, index, equal.len())?) };
+        let (Some(low), Some(high)) = (low, high) else { return Ok(()) };
+        for prefix in prefixes {
+            ranges.push(Range::new(prefix, index, low.clone(), high.clone(), equal.len()));
+        }
+        Ok(())
+    }
+
+    /// The encoding of a bound: None when nothing can match, Some(None) when there is no bound.
+    ///
+    /// # Safety
+    /// As for `all`.
+    unsafe fn bound(&self, bound: &Option<(Slot, bool)>, index: &IndexDef, column: usize) -> Outcome<Option<Bound>> {
+        let Some((slot, inclusive)) = bound else { return Ok(Some(None)) };
+        let column = &index.columns[column];
+        // SAFETY: the caller's promise.
+        Ok(match unsafe { self.single(slot, column.position)? } {
+            None => Some(None),
+            Some(None) => None,
+            Some(Some(value)) => {
+                let mut key = KeyBuf::new();
+                put_column(value.as_ref(), column, &mut key);
+                Some(Some((key, *inclusive)))
+            }
+        })
+    }
+}
+
+impl Range {
+    /// A range of the keys that begin with `prefix`; the bounds hold the encoding of the column after it.
+    fn new(prefix: KeyBuf, index: &IndexDef, low: Bound, high: Bound, column: usize) -> Range {
+        let whole = |bound: Bound| {
+            bound.map(|(key, inclusive)| {
+                let mut whole = prefix.clone();
+                whole.extend_from_slice(&key);
+                (whole, inclusive)
+            })
+        };
+        let (mut low, high) = (whole(low), whole(high));
+        let column = index.columns.get(column);
+        exclude_null(&mut low, &high, &prefix, column);
+        Range { prefix, low, high, index: index.id, desc: column.is_some_and(|c| c.desc) }
+    }
+}
+
+/// Brings a value into the form in which SQLite would compare it with a column.
+///
+/// A column of numbers makes a number of a text that spells one. A TEXT column makes text of a number that is a literal
+/// or a parameter (done when it was read); if the number comes from a column of numbers, then the column's text is made
+/// a number, row by row, which no index can answer. `sure` says that the value does not come from a column.
+fn fit(value: &Datum, storage: Storage, sure: bool, null_equals: bool) -> Fitted<'_> {
+    match (storage, value) {
+        (_, Datum::Null) if null_equals => Fitted::Value(DatumRef::Null),
+        (_, Datum::Null) => Fitted::Never,
+        (Storage::Int | Storage::Real, Datum::Text(bytes)) => {
+            Fitted::Value(types::number(bytes).unwrap_or(DatumRef::Text(bytes)))
+        }
+        (Storage::Text, Datum::Int(_) | Datum::Real(_)) => Fitted::Unknown,
+        (Storage::Any, Datum::Int(_) | Datum::Real(_) | Datum::Text(_)) if !sure => Fitted::Unknown,
+        (_, value) => Fitted::Value(value.as_ref()),
+    }
+}

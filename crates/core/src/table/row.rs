@@ -1,0 +1,452 @@
+//! The row format: any column of a row is read in place, without decoding the others (drawn in docs/formats/row.md).
+//!
+//! ```text
+//! version  widths            fixed part                      bytes
+//! 1-3 B    4 bits a column   0-8 B a column                  texts and blobs in column order
+//! ```
+//! The width of a column is the number of bytes it has in the fixed part; 0 says NULL. There stand the integer (little
+//! endian, as few bytes as hold it), the double (without its low zero bytes), or, for text and blobs, the distance
+//! from the start of the column's bytes to the end of the row. The place of a column is the sum of the widths before
+//! it: one multiplication for sixteen of them. The version says how many columns the row has; a column that was added
+//! later reads as its default (`StoredColumn::missing`), so no schema change rewrites rows.
+
+use super::catalog::TableDef;
+use super::datum::{Datum, DatumRef, damaged, put_varint, take_varint};
+use super::types::Storage;
+use crate::error::{Code, Error, Result};
+use crate::limits;
+
+/// How to write and read the rows of one table: its definition reduced to what rows need.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowLayout {
+    version: u16,
+    /// Positions in a row of each version.
+    versions: Vec<u16>,
+    columns: Vec<Column>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Column {
+    storage: Storage,
+    /// The next position whose values have bytes after the fixed part; `NONE` if there is none.
+    next_bytes: u16,
+    missing: Datum,
+}
+
+const NONE: u16 = u16::MAX;
+
+/// Tags in front of the bytes of an ANY column.
+const ANY_INT: u8 = 1;
+const ANY_REAL: u8 = 2;
+const ANY_TEXT: u8 = 3;
+const ANY_BLOB: u8 = 4;
+
+impl RowLayout {
+    /// The layout of a table's rows.
+    pub fn new(def: &TableDef) -> RowLayout {
+        let mut columns: Vec<Column> = def
+            .stored
+            .iter()
+            .map(|s| Column { storage: s.storage, next_bytes: NONE, missing: s.missing.clone() })
+            .collect();
+        let mut next = NONE;
+        for (position, column) in columns.iter_mut().enumerate().rev() {
+            column.next_bytes = next;
+            if !matches!(column.storage, Storage::Int | Storage::Real) {
+                next = position as u16;
+            }
+        }
+        RowLayout { version: def.version(), versions: def.versions.clone(), columns }
+    }
+
+    /// How many positions rows are written with.
+    pub fn positions(&self) -> usize {
+        usize::from(self.versions[usize::from(self.version)])
+    }
+
+    /// Appends the row whose values at positions 0, 1, ... are `values`, which `types::coerce` has passed.
+    pub fn encode(&self, values: &[DatumRef<'_>], out: &mut Vec<u8>) -> Result<()> {
+        assert_eq!(self.positions(), values.len(), "a row has a value at each position");
+        let bytes_total: usize = values.iter().zip(&self.columns).map(|(v, c)| bytes_len(*v, c.storage)).sum();
+        if bytes_total > limits::ROW_BYTES_MAX {
+            let text = format!("a row of {bytes_total} bytes is longer than {}", limits::ROW_BYTES_MAX);
+            return Err(Error::new(Code::Limit, text));
+        }
+        put_varint(out, u64::from(self.version));
+        let widths = out.len();
+        out.resize(widths + values.len().div_ceil(2), 0);
+        let mut distance = bytes_total;
+        for (position, (value, column)) in values.iter().zip(&self.columns).enumerate() {
+            let width = put_fixed(*value, column.storage, distance, out)?;
+            out[widths + position / 2] |= (width as u8) << (4 * (position % 2));
+            distance -= bytes_len(*value, column.storage);
+        }
+        for (value, column) in values.iter().zip(&self.columns) {
+            put_value_bytes(*value, column.storage, out);
+        }
+        Ok(())
+    }
+
+    /// Checks bytes that come from outside (a log, a checkpoint) so far that reading them cannot go wrong.
+    pub fn check(&self, bytes: &[u8]) -> Result<()> {
+        let mut rest = bytes;
+        let version = take_varint(&mut rest)?;
+        let positions = usize::try_from(version).ok().and_then(|v| self.versions.get(v)).ok_or_else(damaged)?;
+        let positions = usize::from(*positions);
+        if rest.len() < positions.div_ceil(2) {
+            return Err(damaged());
+        }
+        let row = Row::new(bytes, self);
+        let fixed_end = row.fixed + row.widths_before(positions);
+        let mut least = bytes.len(); // where the bytes of the columns from here on begin
+        for position in (0..positions).rev() {
+            let width = row.width(position);
+            if width > 8 || fixed_end > bytes.len() {
+                return Err(damaged());
+            }
+            let storage = self.columns[position].storage;
+            if width == 0 || matches!(storage, Storage::Int | Storage::Real) {
+                continue;
+            }
+            let start = bytes.len().checked_sub(row.distance(position)).ok_or_else(damaged)?;
+            if width > 4 || start < fixed_end || start > least || !any_is_whole(&bytes[start..least], storage) {
+                return Err(damaged());
+            }
+            least = start;
+        }
+        Ok(())
+    }
+}
+
+/// How many bytes a value has after the fixed part.
+fn bytes_len(value: DatumRef<'_>, storage: Storage) -> usize {
+    match (storage, value) {
+        (_, DatumRef::Null) | (Storage::Int | Storage::Real, _) => 0,
+        (Storage::Any, DatumRef::Int(_) | DatumRef::Real(_)) => 9,
+        (_, DatumRef::Text(bytes) | DatumRef::Blob(bytes)) => bytes.len() + usize::from(storage == Storage::Any),
+        _ => 0, // refused by put_fixed
+    }
+}
+
+/// Appends a value's part of the fixed part and returns its width.
+fn put_fixed(value: DatumRef<'_>, storage: Storage, distance: usize, out: &mut Vec<u8>) -> Result<usize> {
+    match (storage, value) {
+        (_, DatumRef::Null) => Ok(0),
+        (Storage::Int, DatumRef::Int(i)) => {
+            let width = signed_width(i);
+            out.extend_from_slice(&i.to_le_bytes()[..width]);
+            Ok(width)
+        }
+        (Storage::Real, DatumRef::Real(r)) => {
+            let bits = r.to_bits();
+            let zero_bytes = (bits.trailing_zeros() as usize / 8).min(7);
+            out.extend_from_slice(&bits.to_le_bytes()[zero_bytes..]);
+            Ok(8 - zero_bytes)
+        }
+        (Storage::Text, DatumRef::Text(_)) | (Storage::Blob, DatumRef::Blob(_)) | (Storage::Any, _) => {
+            let width = unsigned_width(distance as u64);
+            out.extend_from_slice(&distance.to_le_bytes()[..width]);
+            Ok(width)
+        }
+        _ => Err(Error::new(Code::Bug, format!("row.rs: {} value at a position of {storage:?}", value.type_name()))),
+    }
+}
+
+fn put_value_bytes(value: DatumRef<'_>, storage: Storage, out: &mut Vec<u8>) {
+    match (storage, value) {
+        (Storage::Int | Storage::Real, _) | (_, DatumRef::Null) => {}
+        (Storage::Any, DatumRef::Int(i)) => {
+            out.push(ANY_INT);
+            out.extend_from_slice(&i.to_le_bytes());
+        }
+        (Storage::Any, DatumRef::Real(r)) => {
+            out.push(ANY_REAL);
+            out.extend_from_slice(&r.to_bits().to_le_bytes());
+        }
+        (_, DatumRef::Text(bytes) | DatumRef::Blob(bytes)) => {
+            if storage == Storage::Any {
+                out.push(if matches!(value, DatumRef::Text(_)) { ANY_TEXT } else { ANY_BLOB });
+            }
+            out.extend_from_slice(bytes);
+        }
+        _ => {}
+    }
+}
+
+fn any_is_whole(bytes: &[u8], storage: Storage) -> bool {
+    storage != Storage::Any
+        || match bytes.first() {
+            Some(&(ANY_INT | ANY_REAL)) => bytes.len() == 9,
+            Some(&(ANY_TEXT | ANY_BLOB)) => true,
+            _ => false,
+        }
+}
+
+/// Bytes that hold `i` in two's complement: at least one.
+fn signed_width(i: i64) -> usize {
+    let magnitude = if i < 0 { !i } else { i } as u64;
+    (64 - magnitude.leading_zeros() as usize + 1).div_ceil(8)
+}
+
+fn unsigned_width(n: u64) -> usize {
+    (64 - n.leading_zeros() as usize).div_ceil(8).max(1)
+}
+
+/// A row where it lies. Copying it copies no bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    bytes: &'a [u8],
+    layout: &'a RowLayout,
+    /// Where the widths begin, and the fixed part.
+    widths: usize,
+    fixed: usize,
+    positions: usize,
+}
+
+impl<'a> Row<'a> {
+    /// Reads `bytes` as a row of `layout`; they come from [`RowLayout::encode`] or passed [`RowLayout::check`].
+    #[inline]
+    pub fn new(bytes: &'a [u8], layout: &'a RowLayout) -> Row<'a> {
+        let (version, widths) = match bytes[0] {
+            small @ 0..0x80 => (usize::from(small), 1),
+            _ => long_version(bytes),
+        };
+        let positions = usize::from(layout.versions[version]);
+        Row { bytes, layout, widths, fixed: widths + positions.div_ceil(2), positions }
+    }
+
+    /// The row as it is stored.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The value at a position.
+    #[inline]
+    pub fn get(&self, position: u16) -> DatumRef<'a> {
+        let position = usize::from(position);
+        let column = &self.layout.columns[position];
+        if position >= self.positions {
+            return column.missing.as_ref();
+        }
+        let width = self.width(position);
+        if width == 0 {
+            return DatumRef::Null;
+        }
+        let at = self.fixed + self.widths_before(position);
+        match column.storage {
+            Storage::Int => DatumRef::Int(load_high(self.bytes, at, width) as i64 >> (64 - 8 * width)),
+            Storage::Real => DatumRef::Real(f64::from_bits(load_high(self.bytes, at, width))),
+            Storage::Text => DatumRef::Text(self.value_bytes(at, width, column)),
+            Storage::Blob => DatumRef::Blob(self.value_bytes(at, width, column)),
+            Storage::Any => any_value(self.value_bytes(at, width, column)),
+        }
+    }
+
+    /// The values at all positions of the layout.
+    pub fn values(&self) -> impl Iterator<Item = DatumRef<'a>> + use<'a> {
+        let row = *self;
+        (0..self.layout.positions() as u16).map(move |position| row.get(position))
+    }
+
+    #[inline]
+    fn width(&self, position: usize) -> usize {
+        usize::from(self.bytes[self.widths + position / 2] >> (4 * (position % 2)) & 15)
+    }
+
+    /// The sum of the widths of all positions before this one.
+    #[inline]
+    fn widths_before(&self, position: usize) -> usize {
+        let mut sum = 0;
+        let mut at = self.widths;
+        let mut left = position;
+        while left > 16 {
+            sum += sum_of_nibbles(load_low(self.bytes, at));
+            at += 8;
+            left -= 16;
+        }
+        if left == 0 {
+            return sum;
+        }
+        sum + sum_of_nibbles(load_low(self.bytes, at) << (64 - 4 * left))
+    }
+
+    /// From the start of the bytes of the column at `position`, which is not NULL, to the end of the row.
+    fn distance(&self, position: usize) -> usize {
+        let width = self.width(position);
+        (load_high(self.bytes, self.fixed + self.widths_before(position), width) >> (64 - 8 * width)) as usize
+    }
+
+    #[inline]
+    fn value_bytes(&self, at: usize, width: usize, column: &Column) -> &'a [u8] {
+        let distance = (load_high(self.bytes, at, width) >> (64 - 8 * width)) as usize;
+        let mut next = column.next_bytes;
+        // The bytes end where those of the next column that has any begin.
+        while usize::from(next) < self.positions {
+            if self.width(usize::from(next)) != 0 {
+                let end = self.bytes.len() - self.distance(usize::from(next));
+                return &self.bytes[self.bytes.len() - distance..end];
+            }
+            next = self.layout.columns[usize::from(next)].next_bytes;
+        }
+        &self.bytes[self.bytes.len() - distance..]
+    }
+}
+
+#[cold]
+fn long_version(bytes: &[u8]) -> (usize, usize) {
+    let mut rest = bytes;
+    let version = take_varint(&mut rest).expect("a checked row");
+    (version as usize, bytes.len() - rest.len())
+}
+
+fn any_value(bytes: &[u8]) -> DatumRef<'_> {
+    let (tag, rest) = (bytes[0], &bytes[1..]);
+    let number = || u64::from_le_bytes(rest.try_into().expect("eight bytes in a checked row"));
+    match tag {
+        ANY_INT => DatumRef::Int(number() as i64),
+        ANY_REAL => DatumRef::Real(f64::from_bits(number())),
+        ANY_TEXT => DatumRef::Text(rest),
+        _ => DatumRef::Blob(rest),
+    }
+}
+
+/// The `width` bytes at `at` as the high bytes of a word whose other bytes are zero.
+#[inline]
+fn load_high(bytes: &[u8], at: usize, width: usize) -> u64 {
+    let end = at + width;
+    let low = 64 - 8 * width as u32;
+    if let Some(start) = end.checked_sub(8) {
+        let word: [u8; 8] = bytes[start..end].try_into().expect("eight bytes");
+        return u64::from_le_bytes(word) >> low << low;
+    }
+    let mut word = [0; 8];
+    word[8 - width..].copy_from_slice(&bytes[at..end]);
+    u64::from_le_bytes(word)
+}
+
+/// The eight bytes at `at`, zeros past the end.
+#[inline]
+fn load_low(bytes: &[u8], at: usize) -> u64 {
+    if let Some(word) = bytes.get(at..at + 8) {
+        return u64::from_le_bytes(word.try_into().expect("eight bytes"));
+    }
+    let mut word = [0; 8];
+    let rest = bytes.get(at..).unwrap_or_default();
+    word[..rest.len()].copy_from_slice(rest);
+    u64::from_le_bytes(word)
+}
+
+/// Sixteen nibbles of at most 8 added up: pairs first, so that each byte holds at most 16, then all bytes in the top one.
+#[inline]
+fn sum_of_nibbles(nibbles: u64) -> usize {
+    const LOW: u64 = 0x0F0F_0F0F_0F0F_0F0F;
+    let pairs = (nibbles & LOW) + (nibbles >> 4 & LOW);
+    (pairs.wrapping_mul(0x0101_0101_0101_0101) >> 56) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Xoshiro;
+    use crate::table::catalog::TableDef;
+
+    fn layout(columns: &[&str]) -> RowLayout {
+        let mut def = TableDef::new("t");
+        for (i, declared) in columns.iter().enumerate() {
+            def.add_column(&format!("c{i}"), declared).unwrap();
+        }
+        RowLayout::new(&def)
+    }
+
+    fn encode(layout: &RowLayout, values: &[Datum]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        layout.encode(&values.iter().map(Datum::as_ref).collect::<Vec<_>>(), &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn three_small_integers_take_thirteen_bytes_at_most() {
+        let layout = layout(&["INT", "INT", "INT"]);
+        let bytes = encode(&layout, &[Datum::Int(10_000_000), Datum::Int(999_999), Datum::Int(123_456)]);
+        assert_eq!(13, bytes.len());
+        assert_eq!(6, encode(&layout, &[Datum::Int(1), Datum::Int(-1), Datum::Int(0)]).len());
+        assert_eq!(3, encode(&layout, &[Datum::Null, Datum::Null, Datum::Null]).len());
+    }
+
+    #[test]
+    fn integers_at_every_width_read_back() {
+        let layout = layout(&["INT"]);
+        for shift in 0..64 {
+            for i in [1i64 << shift, (1i64 << shift).wrapping_sub(1), !(1i64 << shift), -(1i64 << (shift / 2))] {
+                let bytes = encode(&layout, &[Datum::Int(i)]);
+                assert_eq!(DatumRef::Int(i), Row::new(&bytes, &layout).get(0));
+            }
+        }
+    }
+
+    fn random_value(random: &mut Xoshiro, declared: &str) -> Datum {
+        if random.below(5) == 0 {
+            return Datum::Null;
+        }
+        let len = if random.below(20) == 0 { random.below(70_000) } else { random.below(20) } as usize;
+        match declared {
+            "INT" => Datum::Int(random.next() as i64 >> random.below(64)),
+            "REAL" => Datum::Real((random.next() as i64 >> random.below(64)) as f64 / 8.0),
+            "TEXT" => Datum::text("x".repeat(len)),
+            "BLOB" => Datum::blob(vec![random.next() as u8; len]),
+            _ => {
+                let declared = ["INT", "REAL", "TEXT", "BLOB"][random.below(4) as usize];
+                random_value(random, declared)
+            }
+        }
+    }
+
+    #[test]
+    fn random_rows_read_back_and_damage_never_panics() {
+        for seed in 0..60 {
+            let mut random = Xoshiro::from_seed(seed);
+            let n = if seed % 10 == 0 { 1 + random.below(200) } else { 1 + random.below(20) };
+            let declared: Vec<&str> =
+                (0..n).map(|_| ["INT", "REAL", "TEXT", "BLOB", "ANY"][random.below(5) as usize]).collect();
+            let layout = layout(&declared);
+            for _ in 0..20 {
+                let values: Vec<Datum> = declared.iter().map(|d| random_value(&mut random, d)).collect();
+                let mut bytes = encode(&layout, &values);
+                layout.check(&bytes).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+                let row = Row::new(&bytes, &layout);
+                assert!(values.iter().map(Datum::as_ref).eq(row.values()), "seed {seed}");
+                let at = random.below(bytes.len().min(100) as u64) as usize;
+                bytes[at] = random.next() as u8;
+                bytes.truncate(bytes.len() - random.below(2) as usize);
+                if layout.check(&bytes).is_ok() {
+                    let _ = Row::new(&bytes, &layout).values().count();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn old_versions_read_their_missing_columns() {
+        let mut def = TableDef::new("t");
+        def.add_column("a", "INT").unwrap();
+        def.add_column("b", "TEXT").unwrap();
+        let old = encode(&RowLayout::new(&def), &[Datum::Int(7), Datum::text("seven")]);
+        def.add_column_later("c", "TEXT", Datum::text("none yet")).unwrap();
+        let layout = RowLayout::new(&def);
+        let row = Row::new(&old, &layout);
+        assert_eq!(DatumRef::Text(b"seven"), row.get(1));
+        assert_eq!(DatumRef::Text(b"none yet"), row.get(2));
+        let new = encode(&layout, &[Datum::Int(7), Datum::Null, Datum::text("c")]);
+        assert_eq!(DatumRef::Text(b"c"), Row::new(&new, &layout).get(2));
+        assert!(layout.check(&old).is_ok());
+        assert!(layout.check(&[2, 0, 0]).is_err()); // a version from the future
+    }
+
+    #[test]
+    fn rows_past_the_limit_and_wrong_types_are_refused() {
+        let layout = layout(&["BLOB"]);
+        let long = vec![0; limits::ROW_BYTES_MAX + 1];
+        assert_eq!(Code::Limit, layout.encode(&[DatumRef::Blob(&long)], &mut Vec::new()).unwrap_err().code);
+        assert_eq!(Code::Bug, layout.encode(&[DatumRef::Int(1)], &mut Vec::new()).unwrap_err().code);
+    }
+}

@@ -1,0 +1,390 @@
+//! Tables as statements see them: the catalog and the engine, every change told to an effect and taken back on failure.
+
+use crate::ds::hash;
+use crate::engine::{Access, Changes, Cursor, Engine, Kept, RowOp, Source, Write};
+use crate::error::{Code, Error, Result};
+use crate::keyspace::Wants;
+use crate::reply::Blob;
+use crate::table::batch::Batch;
+use crate::table::catalog::{Catalog, IndexDef, IndexId, TableDef, TableId};
+use crate::table::row_id::RowId;
+use std::sync::Arc;
+
+/// Rows that the build of an index reads between two looks at anything else.
+const INDEX_ROWS_AT_ONCE: usize = 1 << 16;
+
+/// The catalog and the engine that keeps the rows.
+pub struct Tables {
+    /// What tables there are.
+    pub catalog: Catalog,
+    engine: Box<dyn Engine>,
+    /// Undo scopes that are open, inside each other.
+    scopes: usize,
+}
+
+/// One change of the tables, in the order made.
+pub enum TableChange {
+    /// A row changed.
+    Row {
+        /// Its table.
+        table: TableId,
+        /// What to do again.
+        redo: Option<RowOp>,
+        /// What takes it back.
+        undo: Option<RowOp>,
+    },
+    /// A table was made, altered or dropped.
+    Definition {
+        /// The table.
+        table: TableId,
+        /// What it is now; None: it is gone.
+        now: Option<Arc<TableDef>>,
+        /// What it was.
+        before: Option<Box<Before>>,
+    },
+}
+
+/// What a table was before its definition changed.
+pub struct Before {
+    /// The definition; None: it did not exist.
+    def: Option<Arc<TableDef>>,
+    /// What a dropped table or index held.
+    kept: Option<Kept>,
+}
+
+/// The changes that one command, statement or script made to tables.
+#[derive(Default)]
+pub struct TableChanges {
+    /// What to materialise.
+    pub wants: Wants,
+    /// Number of changes, whether materialised or not.
+    pub dirty: u64,
+    /// The changes, if anything is wanted.
+    pub list: Vec<TableChange>,
+}
+
+/// An open undo scope: whatever is changed until it is closed can be taken back.
+#[must_use]
+#[derive(Debug)]
+pub struct Scope {
+    mark: usize,
+    dirty: u64,
+    wanted_undo: bool,
+}
+
+impl Changes for TableChanges {
+    #[inline]
+    fn inserted(&mut self, table: TableId, id: RowId, row: &[u8]) {
+        self.note(table, || RowOp::Insert { id, row: Blob::from_slice(row) }, || RowOp::Delete { id });
+    }
+
+    #[inline]
+    fn updated(&mut self, table: TableId, id: RowId, old: &[u8], new: &[u8]) {
+        let redo = || RowOp::Update { id, row: Blob::from_slice(new) };
+        self.note(table, redo, || RowOp::Update { id, row: Blob::from_slice(old) });
+    }
+
+    #[inline]
+    fn deleted(&mut self, table: TableId, id: RowId, old: &[u8]) {
+        self.note(table, || RowOp::Delete { id }, || RowOp::Insert { id, row: Blob::from_slice(old) });
+    }
+}
+
+impl TableChanges {
+    #[inline]
+    fn note(&mut self, table: TableId, redo: impl FnOnce() -> RowOp, undo: impl FnOnce() -> RowOp) {
+        self.dirty += 1;
+        if !self.wants.is_empty() {
+            let redo = self.wants.contains(Wants::REDO).then(redo);
+            let undo = self.wants.contains(Wants::UNDO).then(undo);
+            self.list.push(TableChange::Row { table, redo, undo });
+        }
+    }
+
+    /// Notes a definition; what a dropped table held comes back unless it is kept to undo that.
+    fn note_definition(
+        &mut self,
+        table: TableId,
+        now: Option<&Arc<TableDef>>,
+        def: Option<Arc<TableDef>>,
+        kept: Option<Kept>,
+    ) -> Option<Kept> {
+        self.dirty += 1;
+        if self.wants.is_empty() {
+            return kept;
+        }
+        let (before, kept) = match self.wants.contains(Wants::UNDO) {
+            true => (Some(Box::new(Before { def, kept })), None),
+            false => (None, kept),
+        };
+        self.list.push(TableChange::Definition { table, now: now.cloned(), before });
+        kept
+    }
+}
+
+impl Tables {
+    /// No tables yet, in `engine`.
+    pub fn new(engine: Box<dyn Engine>) -> Tables {
+        Tables { catalog: Catalog::default(), engine, scopes: 0 }
+    }
+
+    /// What to read rows from.
+    #[inline]
+    pub fn source(&self) -> &dyn Source {
+        &*self.engine
+    }
+
+    /// The engine, to look at: sizes, sequences, capabilities.
+    #[inline]
+    pub fn engine(&self) -> &dyn Engine {
+        &*self.engine
+    }
+
+    /// The engine, for what changes no rows: fetching, raising sequences.
+    #[inline]
+    pub fn engine_mut(&mut self) -> &mut dyn Engine {
+        &mut *self.engine
+    }
+
+    /// The table of this name, or the error that names it.
+    pub fn table(&self, name: &str) -> Result<&Arc<TableDef>> {
+        self.catalog.table(name).ok_or_else(|| Error::new(Code::Sql, format!("no such table: {name}")))
+    }
+
+    /// Opens an undo scope. Scopes nest; each is closed by `keep` or `undo`, the innermost first.
+    #[inline]
+    pub fn open(&mut self, changes: &mut TableChanges) -> Scope {
+        self.scopes += 1;
+        let wanted_undo = changes.wants.contains(Wants::UNDO);
+        changes.wants |= Wants::UNDO;
+        Scope { mark: changes.list.len(), dirty: changes.dirty, wanted_undo }
+    }
+
+    /// Closes a scope; its changes stay.
+    #[inline]
+    pub fn keep(&mut self, changes: &mut TableChanges, scope: Scope) {
+        if !scope.wanted_undo {
+            changes.wants -= Wants::UNDO;
+            if changes.wants.is_empty() {
+                changes.list.truncate(scope.mark);
+            }
+        }
+        self.close();
+    }
+
+    /// Closes a scope and takes back all that was changed in it (invariant 6).
+    pub fn undo(&mut self, changes: &mut TableChanges, scope: Scope) {
+        self.undo_to(changes, scope.mark);
+        changes.dirty = scope.dirty;
+        if !scope.wanted_undo {
+            changes.wants -= Wants::UNDO;
+        }
+        self.close();
+    }
+
+    /// Takes back the changes after the first `mark` ones, the last one first.
+    fn undo_to(&mut self, changes: &mut TableChanges, mark: usize) {
+        while changes.list.len() > mark {
+            // An inverse that does not fit the state that it was made for is a bug, and the state is no longer known.
+            let result = changes.list.pop().map_or(Ok(()), |change| self.undo_change(change));
+            assert!(result.is_ok(), "a change of tables cannot be taken back: {result:?}");
+        }
+    }
+
+    #[inline]
+    fn close(&mut self) {
+        self.scopes -= 1;
+        if self.scopes == 0 {
+            self.engine.scope_end();
+        }
+    }
+
+    /// True while a statement that may be undone runs; definitions must not change then.
+    pub fn is_busy(&self) -> bool {
+        self.scopes > 0
+    }
+
+    /// Inserts encoded rows and appends their ids.
+    #[inline]
+    pub fn insert(&mut self, t: TableId, rows: &Batch, ids: &mut Vec<RowId>, changes: &mut TableChanges) -> Write<()> {
+        self.engine.insert(t, rows, ids, changes)
+    }
+
+    /// Replaces the rows `ids`, in turn, by `rows`.
+    #[inline]
+    pub fn update(&mut self, t: TableId, ids: &[RowId], rows: &Batch, changes: &mut TableChanges) -> Write<()> {
+        self.engine.update(t, ids, rows, changes)
+    }
+
+    /// Deletes rows.
+    #[inline]
+    pub fn delete(&mut self, t: TableId, ids: &[RowId], changes: &mut TableChanges) -> Write<()> {
+        self.engine.delete(t, ids, changes)
+    }
+
+    /// Makes a table; its definition comes back with the ids given to it.
+    pub fn create_table(&mut self, mut def: TableDef, changes: &mut TableChanges) -> Result<Arc<TableDef>> {
+        self.refuse_if_busy()?;
+        def.id = self.catalog.next_table_id();
+        for index in &mut def.indexes {
+            index.id = self.catalog.next_index_id();
+        }
+        let def = self.add_table(def)?;
+        changes.note_definition(def.id, Some(&def), None, None);
+        Ok(def)
+    }
+
+    fn add_table(&mut self, def: TableDef) -> Result<Arc<TableDef>> {
+        let def = self.catalog.put_table(def)?;
+        if let Err(error) = self.engine.create_table(&def) {
+            self.catalog.remove_table(&def.name);
+            return Err(error);
+        }
+        Ok(def)
+    }
+
+    /// Drops a table. What it held comes back, to be freed where nobody waits for it.
+    pub fn drop_table(&mut self, name: &str, changes: &mut TableChanges) -> Result<Option<Kept>> {
+        self.refuse_if_busy()?;
+        let def = self.table(name)?.clone();
+        let kept = self.engine.drop_table(def.id)?;
+        self.catalog.remove_table(name);
+        Ok(changes.note_definition(def.id, None, Some(def), Some(kept)))
+    }
+
+    /// Builds an index over the rows there are and adds it to its table.
+    pub fn create_index(&mut self, table: &str, mut index: IndexDef, changes: &mut TableChanges) -> Result<()> {
+        self.refuse_if_busy()?;
+        let before = self.table(table)?.clone();
+        index.id = self.catalog.next_index_id();
+        let def = self.add_index(&before, index)?;
+        changes.note_definition(def.id, Some(&def), Some(before), None);
+        Ok(())
+    }
+
+    fn add_index(&mut self, before: &Arc<TableDef>, index: IndexDef) -> Result<Arc<TableDef>> {
+        let mut def = TableDef::clone(before);
+        def.indexes.push(index.clone());
+        def.check()?;
+        let mut build = self.engine.begin_index(def.id, &index)?;
+        let result = loop {
+            match build.run(INDEX_ROWS_AT_ONCE) {
+                Ok(true) => break Ok(()),
+                Ok(false) => {}
+                Err(error) => break Err(error),
+            }
+        };
+        if let Err(error) = result {
+            self.engine.abandon_index(build);
+            return Err(error);
+        }
+        let def = self.catalog.put_table(def)?;
+        if let Err(error) = self.engine.finish_index(build, &def) {
+            self.catalog.put_table(TableDef::clone(before))?;
+            return Err(error);
+        }
+        Ok(def)
+    }
+
+    /// Drops an index by name. What it held comes back, as for a table.
+    pub fn drop_index(&mut self, name: &str, changes: &mut TableChanges) -> Result<Option<Kept>> {
+        self.refuse_if_busy()?;
+        let missing = || Error::new(Code::Sql, format!("no such index: {name}"));
+        let (table, index) = self.catalog.index(name).ok_or_else(missing)?;
+        let (before, id) = (table.clone(), index.id);
+        let (def, kept) = self.remove_index(&before, id)?;
+        Ok(changes.note_definition(def.id, Some(&def), Some(before), Some(kept)))
+    }
+
+    fn remove_index(&mut self, before: &Arc<TableDef>, index: IndexId) -> Result<(Arc<TableDef>, Kept)> {
+        let mut def = TableDef::clone(before);
+        def.indexes.retain(|i| i.id != index);
+        let def = self.catalog.put_table(def)?;
+        let kept = self.engine.drop_index(index, &def)?;
+        Ok((def, kept))
+    }
+
+    /// Makes a table be what a definition says, whatever it is now: for recovery, and to take changes back.
+    pub fn restore_definition(&mut self, table: TableId, def: Option<&TableDef>) -> Result<()> {
+        let now = self.catalog.table_by_id(table).cloned();
+        match (now, def) {
+            (None, None) => Ok(()),
+            (Some(now), None) => {
+                self.engine.drop_table(table)?;
+                self.catalog.remove_table(&now.name);
+                Ok(())
+            }
+            (None, Some(def)) => self.add_table(def.clone()).map(|_| ()),
+            (Some(now), Some(def)) => self.alter(now, def),
+        }
+    }
+
+    fn alter(&mut self, mut now: Arc<TableDef>, def: &TableDef) -> Result<()> {
+        let gone: Vec<IndexId> = now.indexes.iter().map(|i| i.id).filter(|id| def.index(*id).is_none()).collect();
+        for index in gone {
+            now = self.remove_index(&now, index)?.0;
+        }
+        for index in &def.indexes {
+            if now.index(index.id).is_none() {
+                now = self.add_index(&now, index.clone())?;
+            }
+        }
+        if *now != *def {
+            let def = self.catalog.put_table(def.clone())?;
+            self.engine.alter_table(&def)?;
+        }
+        Ok(())
+    }
+
+    /// Does a change again, by its redo record.
+    pub fn redo_row(&mut self, table: TableId, op: &RowOp) -> Result<()> {
+        self.engine.apply(table, op).map(|_| ())
+    }
+
+    /// Takes one change back.
+    pub fn undo_change(&mut self, change: TableChange) -> Result<()> {
+        match change {
+            TableChange::Row { table, undo: Some(undo), .. } => self.engine.apply(table, &undo).map(|_| ()),
+            TableChange::Definition { before: Some(before), table, .. } => {
+                let Before { def, kept } = *before;
+                match (kept, &def) {
+                    (Some(kept), Some(def)) => {
+                        let def = self.catalog.put_table(TableDef::clone(def))?;
+                        self.engine.restore(kept, &def)
+                    }
+                    _ => self.restore_definition(table, def.as_deref()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A number that is equal for equal tables: definitions, and rows under their ids.
+    pub fn digest(&self) -> Result<u64> {
+        let mut sum = 0u64;
+        for def in self.catalog.tables() {
+            let mut bytes = Vec::new();
+            def.encode(&mut bytes);
+            sum = sum.wrapping_add(hash::bytes(&bytes));
+            let mut cursor = Cursor::new();
+            let failed = |_| Error::new(Code::Engine, "a table cannot be read");
+            let mut more = self.engine.seek(&mut cursor, def.id, &Access::All).map_err(failed)?;
+            while more {
+                bytes.clear();
+                bytes.extend_from_slice(&def.id.0.to_le_bytes());
+                bytes.extend_from_slice(&cursor.row_id().0.to_le_bytes());
+                bytes.extend_from_slice(self.engine.row(&cursor).bytes());
+                sum = sum.wrapping_add(hash::bytes(&bytes));
+                more = self.engine.next(&mut cursor).map_err(failed)?;
+            }
+        }
+        Ok(sum)
+    }
+
+    fn refuse_if_busy(&self) -> Result<()> {
+        if self.is_busy() {
+            return Err(Error::new(Code::Sql, "definitions cannot change while a statement runs"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,261 @@
+//! The sockets of one event loop: listeners, connections, and which of them have something to do.
+
+use crate::connection::{Connection, Stream};
+use mio::net::{TcpListener, UnixListener};
+use mio::{Events, Interest, Poll, Token};
+use std::io;
+use std::time::Duration;
+
+const TCP: Token = Token(0);
+const UNIX: Token = Token(1);
+/// The token of the loop's waker.
+pub const WAKE: Token = Token(2);
+/// Connections take the tokens from here on.
+const FIRST_CONNECTION: usize = 3;
+/// Size of the buffer that sockets are read through, bytes.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+/// A client that has connected but has no session yet.
+pub struct Newcomer {
+    /// Its connection.
+    pub token: Token,
+    /// Its address, and the one it connected to.
+    pub address: (String, String),
+}
+
+/// Listeners and connections.
+pub struct Sockets {
+    poll: Poll,
+    events: Events,
+    tcp: Option<TcpListener>,
+    unix: Option<UnixListener>,
+    connections: Vec<Option<Connection>>,
+    /// Places in `connections` without one.
+    free: Vec<usize>,
+    /// Connections to look at in this turn, each once.
+    turn: Vec<usize>,
+    in_turn: Vec<bool>,
+    newcomers: Vec<Newcomer>,
+    /// The guard has polled while connections were out being served; events meant for them are lost.
+    missed: bool,
+    scratch: Vec<u8>,
+}
+
+impl Sockets {
+    /// Sockets with the given listeners.
+    pub fn new(mut tcp: Option<TcpListener>, mut unix: Option<UnixListener>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        if let Some(tcp) = &mut tcp {
+            poll.registry().register(tcp, TCP, Interest::READABLE)?;
+        }
+        if let Some(unix) = &mut unix {
+            poll.registry().register(unix, UNIX, Interest::READABLE)?;
+        }
+        Ok(Sockets {
+            poll,
+            events: Events::with_capacity(1024),
+            tcp,
+            unix,
+            connections: Vec::new(),
+            free: Vec::new(),
+            turn: Vec::new(),
+            in_turn: Vec::new(),
+            newcomers: Vec::new(),
+            missed: false,
+            scratch: vec![0; SCRATCH_BYTES],
+        })
+    }
+
+    /// A waker that ends [`Sockets::wait`].
+    pub fn waker(&self) -> io::Result<mio::Waker> {
+        mio::Waker::new(self.poll.registry(), WAKE)
+    }
+
+    /// Waits until a socket has something, and reads it; with work left over it does not wait.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let timeout = if self.turn.is_empty() { timeout } else { Some(Duration::ZERO) };
+        if let Err(error) = self.poll.poll(&mut self.events, timeout)
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            return Err(error);
+        }
+        let events = std::mem::replace(&mut self.events, Events::with_capacity(0));
+        events.iter().for_each(|event| self.notice(event));
+        self.events = events;
+        for at in 0..self.turn.len() {
+            if let Some(connection) = &mut self.connections[self.turn[at]] {
+                connection.receive(&mut self.scratch);
+            }
+        }
+        Ok(())
+    }
+
+    fn notice(&mut self, event: &mio::event::Event) {
+        match event.token() {
+            TCP => self.accept_tcp(),
+            UNIX => self.accept_unix(),
+            WAKE => {}
+            Token(token) => {
+                let index = token - FIRST_CONNECTION;
+                // A connection that is being served is not here (`missed`).
+                if let Some(Some(connection)) = self.connections.get_mut(index) {
+                    connection.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+                    connection.write_blocked &= !event.is_writable();
+                    self.note(index);
+                }
+            }
+        }
+    }
+
+    fn accept_tcp(&mut self) {
+        while let Some(listener) = &self.tcp {
+            match listener.accept() {
+                Ok((stream, peer)) => {
+                    // Replies are written whole; waiting for more to send would only delay them.
+                    let _ = stream.set_nodelay(true);
+                    let local = stream.local_addr().map(|a| a.to_string()).unwrap_or_default();
+                    self.admit(Stream::Tcp(stream), (peer.to_string(), local));
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Out of descriptors or a client gone already: the next event tries again.
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn accept_unix(&mut self) {
+        while let Some(listener) = &self.unix {
+            match listener.accept() {
+                Ok((stream, _)) => self.admit(Stream::Unix(stream), ("/:0".into(), "/:0".into())),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Gives a new client a place. It gets its session when the baton is there.
+    fn admit(&mut self, mut stream: Stream, address: (String, String)) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.in_turn.push(false);
+            self.connections.len() - 1
+        });
+        let token = Token(index + FIRST_CONNECTION);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if self.poll.registry().register(stream.source(), token, interest).is_err() {
+            // Dropping the socket closes it.
+            self.free.push(index);
+            return;
+        }
+        self.connections[index] = Some(Connection::new(stream));
+        self.newcomers.push(Newcomer { token, address });
+    }
+
+    /// Clients that came since the last call.
+    pub fn newcomers(&mut self) -> Vec<Newcomer> {
+        std::mem::take(&mut self.newcomers)
+    }
+
+    /// A connection that is not being served.
+    pub fn get_mut(&mut self, token: Token) -> Option<&mut Connection> {
+        self.connections.get_mut(token.0 - FIRST_CONNECTION)?.as_mut()
+    }
+
+    /// Number of connections.
+    pub fn len(&self) -> usize {
+        self.connections.len() - self.free.len()
+    }
+
+    /// Reads what has arrived while a connection is out being served.
+    pub fn look(&mut self) -> io::Result<()> {
+        self.missed = true;
+        self.wait(Some(Duration::ZERO))
+    }
+
+    /// Puts a connection back after it was served.
+    pub fn put(&mut self, token: Token, mut connection: Connection) {
+        if self.missed {
+            // Looking once too often costs a system call, looking once too rarely would lose a request.
+            connection.readable = true;
+            connection.write_blocked = false;
+        }
+        self.connections[token.0 - FIRST_CONNECTION] = Some(connection);
+    }
+
+    /// Takes a connection out to serve it; None if it is being served or gone.
+    pub fn take(&mut self, token: Token) -> Option<Connection> {
+        self.connections.get_mut(token.0 - FIRST_CONNECTION)?.take()
+    }
+
+    /// Makes a connection one to look at in this turn.
+    fn note(&mut self, index: usize) {
+        if !std::mem::replace(&mut self.in_turn[index], true) {
+            self.turn.push(index);
+        }
+    }
+
+    /// The connection at a place of the turn.
+    pub fn in_turn(&self, at: usize) -> Option<Token> {
+        self.turn.get(at).map(|index| Token(index + FIRST_CONNECTION))
+    }
+
+    /// Makes a connection one to serve in this turn although it may have been served already.
+    pub fn serve_again(&mut self, token: Token) {
+        let index = token.0 - FIRST_CONNECTION;
+        if self.connections.get(index).is_some_and(Option::is_some) {
+            self.in_turn[index] = true;
+            self.turn.push(index);
+        }
+    }
+
+    /// Sends replies, drops connections that are over, and keeps for the next turn those that have more to do. Gives the
+    /// sessions of the dropped ones.
+    pub fn finish_turn(&mut self) -> Vec<u64> {
+        let mut ended = Vec::new();
+        self.missed = false;
+        let turn = std::mem::take(&mut self.turn);
+        for index in turn {
+            let Some(connection) = &mut self.connections[index] else { continue };
+            // Whoever was noted twice is looked at once.
+            if !std::mem::replace(&mut self.in_turn[index], false) {
+                continue;
+            }
+            if !connection.gone && connection.has_output() {
+                connection.send();
+            }
+            if connection.gone {
+                ended.extend(self.remove(index));
+            } else if connection.has_more() {
+                self.note(index);
+            }
+        }
+        ended
+    }
+
+    /// Calls `serve` with every connection that has received something, while the store is busy.
+    pub fn serve_each(&mut self, mut serve: impl FnMut(&mut Connection)) {
+        for at in 0..self.turn.len() {
+            if let Some(connection) = &mut self.connections[self.turn[at]] {
+                serve(connection);
+            }
+        }
+    }
+
+    fn remove(&mut self, index: usize) -> Option<u64> {
+        self.in_turn[index] = false;
+        let mut connection = self.connections[index].take()?;
+        let _ = self.poll.registry().deregister(connection.stream.source());
+        self.free.push(index);
+        connection.session
+    }
+
+    /// Sends what can be sent and drops all connections; gives their sessions.
+    pub fn remove_all(&mut self) -> Vec<u64> {
+        let all = 0..self.connections.len();
+        all.filter_map(|index| {
+            self.connections[index].as_mut().into_iter().for_each(Connection::send);
+            self.remove(index)
+        })
+        .collect()
+    }
+}
