@@ -163,12 +163,13 @@ def inside_one_script_time_stands_still(stage: Stage) -> None:
     client("EXISTS", "k")
 
 
+# PTTL is not asked: in Redis 7.0 it alone looks at the clock, so that a key that exists has no time left.
 SPIN_PAST_THE_DEADLINE = """
 local before = redis.call('EXISTS', KEYS[1])
 local function now() local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end
 local start, calls = now(), 0
 while now() - start < 60 and calls < 1000000 do calls = calls + 1 end
-return {before, redis.call('EXISTS', KEYS[1]), redis.call('PTTL', KEYS[1]) > 0}
+return {before, redis.call('EXISTS', KEYS[1])}
 """
 
 

@@ -54,7 +54,7 @@ def peryton_command(port: int) -> list[str]:
     """The command line of a Peryton that keeps nothing on disk."""
     start = os.environ.get("PERYTON_SERVE")
     words = shlex.split(start) if start else [sys.executable, "-m", "peryton", "serve"]
-    return [*words, "--port", str(port), "--dir", "none"]
+    return [*words, "--port", str(port), "--dir", "none", "--enable-debug-command"]
 
 
 @dataclass(eq=False)

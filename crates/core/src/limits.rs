@@ -75,3 +75,7 @@ pub const SCRIPT_DATA_DEPTH_MAX: usize = 1000;
 pub const SCRIPT_CALLBACKS_MAX: usize = 100;
 /// Most values that one call of `struct.unpack` gives (Lua's limit for a function's stack is 8000).
 pub const SCRIPT_RESULTS_MAX: i32 = 7900;
+/// Most bytes queued between MULTI and EXEC.
+pub const MULTI_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most elements picked with repetition by SRANDMEMBER and its kin: the one count that no data bounds.
+pub const SAMPLE_MAX: u64 = 1 << 22;

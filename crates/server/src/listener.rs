@@ -11,7 +11,7 @@ use peryton_core::store::Store;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::JoinHandle;
 
 /// Where to listen.
@@ -56,6 +56,8 @@ impl Server {
             queue: Arc::new(WakeQueue::new(waker)),
             stop: AtomicBool::new(false),
             busy_after_ms: AtomicI64::new(busy_after_ms),
+            was_shut_down: AtomicBool::new(false),
+            is_open: AtomicBool::new(!has_password),
         });
         let mut server = Server { address, unix_socket: options.unix_socket.clone(), shared, threads: Vec::new() };
         server.spawn("peryton-resp", |shared| {
@@ -83,6 +85,11 @@ impl Server {
     /// True while it serves.
     pub fn is_running(&self) -> bool {
         self.threads.first().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// True once a client has ended it with SHUTDOWN.
+    pub fn was_shut_down(&self) -> bool {
+        self.shared.was_shut_down.load(Ordering::Acquire)
     }
 
     /// Stops listening, closes all connections and waits for the loop to end.

@@ -134,10 +134,10 @@ fn no_touch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     Ok(Reply::Ok)
 }
 
-fn caching(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+fn caching(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     let text =
         "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled";
-    Err(if is(args[2], "YES") || is(args[2], "NO") { Error::err(text) } else { Error::syntax() })
+    Err(Error::err(text))
 }
 
 fn getredir(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
@@ -153,6 +153,9 @@ fn trackinginfo(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
 }
 
 fn unblock(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    if args.len() > 4 {
+        return Err(super::dispatch::wrong_subcommand("client", args[1]));
+    }
     let with_error = match args.get(3) {
         None => false,
         Some(arg) if is(arg, "TIMEOUT") => false,
@@ -310,12 +313,10 @@ fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let old_form = args.len() == 3;
     let filter =
         if old_form { Filter { address: Some(args[2]), ..Filter::default() } } else { Filter::parse(&args[2..])? };
-    let mut killed = 0;
-    for session in ctx.state.sessions.values_mut().filter(|session| filter.matches(session)) {
-        session.killed = true;
-        session.wake();
-        killed += 1;
-    }
+    let matching = ctx.state.sessions.values().filter(|session| filter.matches(session) && !session.killed);
+    let ids: Vec<SessionId> = matching.map(|session| session.id).collect();
+    let mut killed = ids.len() as i64;
+    ids.into_iter().for_each(|id| super::connection::kill(ctx.state, id));
     if !filter.spare_self && filter.matches(ctx.session) {
         ctx.session.closing = true;
         killed += 1;

@@ -88,7 +88,7 @@ fn protocol(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     Ok(match args[2] {
         kind if is(kind, "string") => Reply::bulk("Hello World"),
         kind if is(kind, "integer") => Reply::Int(12345),
-        kind if is(kind, "double") => Reply::Double(3.141),
+        kind if is(kind, "double") => Reply::Double(3.5),
         kind if is(kind, "null") => Reply::Nil,
         kind if is(kind, "array") => Reply::Array(three()),
         kind if is(kind, "set") => Reply::Set(three()),

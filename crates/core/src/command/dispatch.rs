@@ -6,10 +6,11 @@ use super::table::{Command, TABLE};
 use super::{deliver, transaction, waiting};
 use crate::ds::hash;
 use crate::error::{Code, Error};
-use crate::keyspace::database::Database;
+use crate::limits;
 use crate::reply::Reply;
 use crate::session::{Door, NoWaker, ReplyMode, Session};
 use crate::slowlog::{self, SlowEntry};
+use crate::sql::Ahead;
 use crate::state::State;
 use crate::txn::Effect;
 use smallvec::SmallVec;
@@ -38,7 +39,7 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
         return reject(state, session, Some(command), error);
     }
     if session.multi.is_some() && !command.spec.flags.contains(Flags::MULTI_CONTROL) {
-        return queue(session, args);
+        return queue(state, session, args);
     }
     let mut effect = state.new_effect();
     let mut context = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
@@ -48,18 +49,24 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
     answer(session, reply)
 }
 
-/// Starts loading from memory what the first key of each request leads to: first all buckets, then all entries.
-pub fn prefetch<'r, 'i: 'r>(database: &Database, requests: impl Iterator<Item = &'r [&'i [u8]]>) {
+/// Starts loading from memory what the first key of each request leads to, or the key of a statement: first all
+/// buckets, then all entries.
+pub fn prefetch<'r, 'i: 'r>(state: &mut State, db: usize, requests: impl Iterator<Item = &'r [&'i [u8]]>) {
+    let database = &state.keyspace.databases[db];
     let mut hashes: SmallVec<[u64; 64]> = SmallVec::new();
+    let mut statements = Ahead::default();
     for request in requests {
         let Some(command) = request.first().and_then(|name| TABLE.find(name)) else { continue };
         if let Some(key) = command.spec.keys.first().and_then(|first| request.get(first)) {
             let hash = hash::bytes(key);
             database.prefetch(hash);
             hashes.push(hash);
+        } else if command.spec.flags.contains(Flags::SQL) {
+            super::sql::look_ahead(&state.sql, request, &mut statements, state.tables.source());
         }
     }
     hashes.iter().for_each(|hash| database.prefetch_entry(*hash));
+    statements.load(state.tables.source());
 }
 
 /// The command that a request names.
@@ -79,6 +86,11 @@ fn gate(state: &State, session: &Session, command: &Command, args: &[&[u8]]) -> 
     }
     if !session.authenticated && !spec.flags.contains(Flags::NO_AUTH) && !state.config.requirepass.is_empty() {
         return Err(Error::new(Code::NoAuth, "Authentication required."));
+    }
+    if !state.debug_allowed && spec.name.starts_with("debug") {
+        return Err(Error::err(
+            "DEBUG command not allowed. The store must be opened for it: peryton serve --enable-debug-command.",
+        ));
     }
     if session.multi.is_some() && spec.flags.contains(Flags::NO_MULTI) {
         return Err(Error::err("Command not allowed inside a transaction"));
@@ -220,7 +232,11 @@ pub fn commit_alone(state: &mut State, effect: Effect) {
     }
 }
 
-fn queue(session: &mut Session, args: &[&[u8]]) -> Reply {
+fn queue(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Reply {
+    if session.multi.as_ref().is_some_and(|multi| multi.bytes > limits::MULTI_BYTES_MAX) {
+        let text = format!("the transaction's queue is over {} bytes; send it in parts", limits::MULTI_BYTES_MAX);
+        return reject(state, session, None, Error::new(Code::Limit, text));
+    }
     if let Some(multi) = &mut session.multi {
         multi.bytes += args.iter().map(|arg| arg.len() + 16).sum::<usize>();
         multi.queue.push(args.iter().map(|arg| Box::from(*arg)).collect());
@@ -308,8 +324,20 @@ fn unknown_command(args: &[&[u8]]) -> Error {
 
 /// "unknown subcommand 'x'. Try Y HELP." (Redis 7's text).
 pub fn unknown_subcommand(container: &str, name: &[u8]) -> Error {
+    // In Redis this one looks at its arguments by itself.
+    if container == "debug" {
+        return wrong_subcommand(container, name);
+    }
     let container = container.to_ascii_uppercase();
     let text = [b"unknown subcommand '", c_text(name, 128), b"'. Try ", container.as_bytes(), b" HELP."].concat();
+    Error::quoting(Code::Err, text)
+}
+
+/// "unknown subcommand or wrong number of arguments for 'x'. Try Y HELP." (Redis 7's text).
+pub fn wrong_subcommand(container: &str, name: &[u8]) -> Error {
+    let container = container.to_ascii_uppercase();
+    let start = b"unknown subcommand or wrong number of arguments for '";
+    let text = [start, c_text(name, 128), b"'. Try ", container.as_bytes(), b" HELP."].concat();
     Error::quoting(Code::Err, text)
 }
 

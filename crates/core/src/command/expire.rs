@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::keyspace::{self, EventClass};
 use crate::reply::Reply;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,

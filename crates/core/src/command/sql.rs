@@ -9,7 +9,7 @@ use crate::error::{Code, Error, Result};
 use crate::keyspace::entry::EntryRef;
 use crate::limits;
 use crate::reply::Reply;
-use crate::sql::{self, Host, Shape, Sql, source};
+use crate::sql::{self, Ahead, Host, Shape, Sql, source};
 use crate::table::catalog::Catalog;
 use crate::table::datum::{Datum, DatumRef};
 use crate::txn::{TableChanges, Tables};
@@ -52,6 +52,18 @@ fn sql_text(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     sql::execute(&mut Statement { ctx }, args[1], &params)
 }
 
+/// Notes what a statement that is about to run will look up.
+#[inline]
+pub(super) fn look_ahead(sql: &Sql, request: &[&[u8]], ahead: &mut Ahead, source: &dyn Source) {
+    if let [name, text, params @ ..] = request
+        && name.eq_ignore_ascii_case(b"sql")
+        && let Some(plan) = sql.planned(text, params.len())
+    {
+        let params: Params<'_> = params.iter().map(|arg| untyped(arg)).collect();
+        ahead.add(plan, &params, source);
+    }
+}
+
 /// A parameter without a type: an integer if it is written as one, else text, or bytes that are no text.
 #[inline]
 fn untyped(arg: &[u8]) -> DatumRef<'_> {
@@ -91,10 +103,11 @@ pub(super) fn bare(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     sql::execute(&mut Statement { ctx }, &args.join(&b' '), &[])
 }
 
-/// SELECT is Redis's when one word follows that may be a database's number, and SQL otherwise.
+/// SELECT is Redis's when one word follows that may be a database's number, however badly written, and SQL otherwise.
 pub(super) fn is_sql_select(args: &[&[u8]]) -> bool {
-    let is_word = |arg: &[u8]| arg.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'+'));
-    args.len() != 2 || !is_word(args[1])
+    let is_in_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'+' | b'.') || !b.is_ascii_graphic();
+    let is_word = |arg: &[u8]| !arg.contains(&b' ') && arg.iter().all(is_in_word);
+    args.len() != 2 || !is_word(args[1].trim_ascii())
 }
 
 /// What a statement works on: the context of the command that runs it.
@@ -213,6 +226,8 @@ mod tests {
         assert!(!select(&["SELECT", "3"]));
         assert!(!select(&["SELECT", "-1"]));
         assert!(!select(&["SELECT", "abc"]));
+        assert!(!select(&["SELECT", " 1 "]));
+        assert!(!select(&["SELECT", "1.5x"]));
         assert!(select(&["SELECT", "1+1;"]));
         assert!(select(&["SELECT", "*", "FROM", "t"]));
         assert!(select(&["SELECT", "1 AS x"]));

@@ -151,6 +151,9 @@ pub trait Source {
         visit: &mut dyn FnMut(usize, RowId, Row<'_>),
     ) -> Read<()>;
 
+    /// Starts loading from memory what looking up these keys will touch. Answers nothing and changes nothing.
+    fn prefetch(&self, _table: TableId, _index: IndexId, _keys: &Batch) {}
+
     /// Visits the rows with these ids that exist: `visit(place in ids, row)`.
     fn rows(&self, table: TableId, ids: &[RowId], visit: &mut dyn FnMut(usize, Row<'_>)) -> Read<()>;
 

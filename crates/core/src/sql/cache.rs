@@ -94,6 +94,15 @@ impl Cache {
         }
     }
 
+    /// The plan that a text was compiled to, if it needs no SQLite.
+    #[inline]
+    pub fn fast(&self, text: &[u8]) -> Option<&fast::Plan> {
+        match &self.slots[self.find(text)?].kept {
+            Kept::Fast(plan) => Some(plan),
+            Kept::Statements(_) => None,
+        }
+    }
+
     /// Keeps a plan.
     pub fn keep_fast(&mut self, text: &[u8], plan: Arc<fast::Plan>) {
         if self.find(text).is_none() {

@@ -140,6 +140,12 @@ impl Sql {
         Evaluator(self.connection.as_ref().map_or(std::ptr::null_mut(), Connection::handle))
     }
 
+    /// The plan by key that a text with so many parameters has, if it is known.
+    #[inline]
+    pub fn planned(&self, text: &[u8], parameters: usize) -> Option<&fast::Plan> {
+        self.cache.fast(text).filter(|plan| plan.parameters() == parameters)
+    }
+
     /// Texts whose compiled form is kept.
     pub fn cached(&self) -> usize {
         self.cache.len()

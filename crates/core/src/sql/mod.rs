@@ -21,4 +21,5 @@ pub mod write;
 mod tests;
 
 pub use executor::{Sql, execute};
+pub use fast::Ahead;
 pub use run::{Host, Shape};

@@ -161,10 +161,12 @@ impl ZSet {
 
     /// OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
-        match &self.0 {
-            Encoding::Small(_) => "listpack",
-            Encoding::Large(_) => "skiplist",
-        }
+        if self.is_packed() { "listpack" } else { "skiplist" }
+    }
+
+    /// True while the set is small.
+    pub fn is_packed(&self) -> bool {
+        matches!(self.0, Encoding::Small(_))
     }
 
     /// ZSCORE: the score of a member.

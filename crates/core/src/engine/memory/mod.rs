@@ -120,6 +120,12 @@ impl Source for Memory {
         Ok(read::get_many(self.table(table)?, index, keys, visit)?)
     }
 
+    fn prefetch(&self, table: TableId, index: IndexId, keys: &Batch) {
+        if let Ok(table) = self.table(table) {
+            read::prefetch(table, index, keys);
+        }
+    }
+
     fn rows(&self, table: TableId, ids: &[RowId], visit: &mut dyn FnMut(usize, Row<'_>)) -> Read<()> {
         read::rows(self.table(table)?, ids, visit);
         Ok(())

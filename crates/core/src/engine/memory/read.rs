@@ -107,6 +107,17 @@ fn row_keys<'a, T: Readable>(table: &'a T, def: &'a IndexDef) -> RowKeys<'a> {
     RowKeys { rows: table.rows(), layout: table.layout(), def }
 }
 
+/// Starts loading what looking up these keys will touch.
+pub(super) fn prefetch<T: Readable>(table: &T, index: IndexId, keys: &Batch) {
+    let Ok(index) = table.index(index) else { return };
+    if let MethodRead::Hash(hash) = index.method {
+        let context = row_keys(table, index.def);
+        for from in (0..keys.len()).step_by(SIDE_BY_SIDE) {
+            hash.prefetch((from..keys.len().min(from + SIDE_BY_SIDE)).map(|i| keys.get(i)), &context);
+        }
+    }
+}
+
 pub(super) fn get_many<T: Readable>(
     table: &T,
     index: IndexId,

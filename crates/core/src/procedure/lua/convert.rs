@@ -96,6 +96,7 @@ fn push_other(stack: Stack<'_>, reply: &Reply, protocol: u8) -> Result<(), Fault
                 push_element(stack, item, protocol, position)?;
             }
         }
+        Reply::As(protocol, reply) => push_reply(stack, reply, *protocol)?,
         Reply::Bulk(_) | Reply::Int(_) => push_reply(stack, reply, protocol)?,
     }
     Ok(())

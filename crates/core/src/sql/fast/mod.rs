@@ -4,11 +4,14 @@
 //! parameters, an index that answers all of it. Anything else is SQLite's, also what turns out when a plan runs to need
 //! SQLite's judgement (`run` says None then). Both ways must give the same rows; a differential test sees to it.
 
+mod ahead;
 pub mod key;
 mod range;
 mod read;
 mod select;
 mod write;
+
+pub use ahead::Ahead;
 
 use super::run::{Host, Outcome};
 use super::token::Token;

@@ -9,8 +9,10 @@ use crate::reply::{Blob, Reply};
 use crate::sql::executor::reply;
 use crate::sql::run::{Host, Outcome};
 use crate::sql::table_info::TableInfo;
-use crate::table::catalog::IndexId;
+use crate::table::batch::Batch;
+use crate::table::catalog::{IndexId, TableId};
 use crate::table::datum::DatumRef;
+use crate::table::key::KeyBuf;
 use crate::table::row::Row;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -111,6 +113,28 @@ fn by_key(info: &Arc<TableInfo>, conditions: &[Condition], parameters: usize) ->
     })
 }
 
+impl Select {
+    /// Where it looks its keys up.
+    #[inline]
+    pub fn place(&self) -> (TableId, IndexId) {
+        (self.info.def.id, self.index)
+    }
+
+    /// Appends the key that the statement will look up, if it is one.
+    #[inline]
+    pub fn key(&self, params: &[DatumRef<'_>], keys: &mut Batch) -> Option<()> {
+        let mut key = KeyBuf::new();
+        for (column, values) in self.columns.iter().zip(&self.values) {
+            let [value] = &values[..] else { return None };
+            if key::encode(value.get(params), column, &mut key) != Encoded::Bytes {
+                return None;
+            }
+        }
+        keys.push(&key);
+        Some(())
+    }
+}
+
 /// Runs it.
 #[inline]
 pub fn run(host: &mut dyn Host, plan: &Select, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
@@ -126,7 +150,7 @@ pub fn run(host: &mut dyn Host, plan: &Select, params: &[DatumRef<'_>]) -> Outco
 }
 
 #[inline]
-fn look_up(source: &dyn Source, plan: &Select, keys: &crate::table::batch::Batch) -> Outcome<Reply> {
+fn look_up(source: &dyn Source, plan: &Select, keys: &Batch) -> Outcome<Reply> {
     let mut rows = Vec::with_capacity(1 + keys.len());
     rows.push(plan.output.header());
     source.get_many(plan.info.def.id, plan.index, keys, &mut |_, _, row| rows.push(plan.output.row(row)))?;

@@ -1,12 +1,14 @@
 //! Tests of SQL as a whole: a store of tables without a server, and plain SQLite as the oracle.
 
 mod bounds;
+mod effects;
+mod mishaps;
 mod oracle;
 mod statements;
 
 use super::run::{Host, Shape};
 use super::{Sql, execute};
-use crate::engine::{Memory, Source, Wanted};
+use crate::engine::{Engine, Memory, Source, Wanted};
 use crate::error::Result;
 use crate::keyspace::Wants;
 use crate::reply::Reply;
@@ -16,8 +18,8 @@ use crate::txn::{TableChanges, Tables};
 
 /// Tables and their SQL, without a keyspace.
 pub struct TestStore {
-    tables: Tables,
-    sql: Sql,
+    pub tables: Tables,
+    pub sql: Sql,
     pub changes: TableChanges,
     /// Rows of the value that every key has.
     pub value: Vec<Vec<Datum>>,
@@ -27,8 +29,13 @@ pub struct TestStore {
 
 impl TestStore {
     pub fn new() -> TestStore {
+        TestStore::on(Box::new(Memory::new()))
+    }
+
+    /// A store whose tables are in `engine`.
+    pub fn on(engine: Box<dyn Engine>) -> TestStore {
         TestStore {
-            tables: Tables::new(Box::new(Memory::new())),
+            tables: Tables::new(engine),
             sql: Sql::default(),
             changes: TableChanges::new(Wants::REDO),
             value: Vec::new(),

@@ -10,8 +10,8 @@ use crate::table::datum::Datum;
 /// A statement's outcome: rows, or None for an error.
 type Outcome = Option<Vec<Vec<Datum>>>;
 
-struct Pair {
-    ours: TestStore,
+pub struct Pair {
+    pub ours: TestStore,
     theirs: Connection,
     random: Xoshiro,
 }
@@ -197,14 +197,46 @@ const INDEXES: [&[&str]; 5] = [
     ],
 ];
 
-fn pair(seed: u64) -> Pair {
+pub fn pair(seed: u64) -> Pair {
     let method = if seed.is_multiple_of(2) { "HASH" } else { "BTREE" };
     let tables = tables(method);
     let tables: Vec<(&str, &str)> = tables.iter().map(|(a, b)| (&**a, &**b)).collect();
     Pair::new(seed, &tables, INDEXES[(seed / 2) as usize % INDEXES.len()])
 }
 
-fn fill(pair: &mut Pair) {
+/// Makes our tables with the indexes that `seed` chooses.
+pub fn create_ours(store: &mut TestStore, seed: u64) {
+    try_create_ours(store, seed);
+    assert_eq!(2, store.tables.catalog.tables().count());
+}
+
+/// The same, whatever fails.
+pub fn try_create_ours(store: &mut TestStore, seed: u64) {
+    let tables = tables(if seed.is_multiple_of(2) { "HASH" } else { "BTREE" });
+    for (ours, _) in tables {
+        let _ = store.try_run(&ours, &[]);
+    }
+    for index in INDEXES[(seed / 2) as usize % INDEXES.len()] {
+        let _ = store.try_run(index, &[]);
+    }
+}
+
+/// A writing statement without parameters.
+pub fn statement(random: &mut Xoshiro) -> String {
+    let mut pair = Pair { ours: TestStore::new(), theirs: Connection::open_plain(), random: random.clone() };
+    let mut params = Params::new();
+    let text = loop {
+        params.clear();
+        let text = write_statement(&mut pair, &mut params);
+        if params.is_empty() {
+            break text;
+        }
+    };
+    *random = pair.random;
+    text
+}
+
+pub fn fill(pair: &mut Pair) {
     for _ in 0..60 {
         let row: Vec<String> = T.iter().map(|(_, kind)| pair.literal(kind)).collect();
         pair.check(&format!("INSERT OR IGNORE INTO t VALUES ({})", row.join(", ")), &[], true);
@@ -249,12 +281,19 @@ fn query(pair: &mut Pair) {
     pair.check(&text, &params, ordered);
 }
 
-fn write(pair: &mut Pair) {
+pub fn write(pair: &mut Pair) {
     let mut params = Params::new();
-    let text = match pair.random.below(10) {
+    let text = write_statement(pair, &mut params);
+    pair.check(&text, &params, true);
+    pair.check("SELECT * FROM t", &[], false);
+    pair.check("SELECT * FROM u", &[], false);
+}
+
+fn write_statement(pair: &mut Pair, params: &mut Params) -> String {
+    match pair.random.below(10) {
         0..=2 => {
             let word = pair.pick(&["INSERT", "INSERT OR REPLACE", "REPLACE", "INSERT OR IGNORE"]);
-            let row: Vec<String> = T.iter().map(|(_, kind)| pair.value(kind, &mut params)).collect();
+            let row: Vec<String> = T.iter().map(|(_, kind)| pair.value(kind, params)).collect();
             format!("{word} INTO t VALUES ({})", row.join(", "))
         }
         3 => {
@@ -264,25 +303,22 @@ fn write(pair: &mut Pair) {
             format!("INSERT INTO u (x, y) VALUES {}", rows.join(", "))
         }
         4 => {
-            let (a, id) = (pair.value("int", &mut params), pair.value("int", &mut params));
+            let (a, id) = (pair.value("int", params), pair.value("int", params));
             format!("UPDATE t SET a = {a} WHERE id = {id}")
         }
         5 => {
-            let conditions = pair.conditions(&T, &mut params);
+            let conditions = pair.conditions(&T, params);
             format!("UPDATE t SET a = a + 1, c = d WHERE {conditions}")
         }
         6 => {
-            let (new, old) = (pair.value("int", &mut params), pair.value("int", &mut params));
+            let (new, old) = (pair.value("int", params), pair.value("int", params));
             let word = pair.pick(&["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]);
             format!("{word} t SET id = {new}, b = 1 WHERE id = {old}")
         }
-        7 => format!("DELETE FROM t WHERE id = {}", pair.value("int", &mut params)),
-        8 => format!("DELETE FROM u WHERE {}", pair.conditions(&U, &mut params)),
+        7 => format!("DELETE FROM t WHERE id = {}", pair.value("int", params)),
+        8 => format!("DELETE FROM u WHERE {}", pair.conditions(&U, params)),
         _ => "INSERT OR IGNORE INTO t (id, c) SELECT x + 30, y FROM u WHERE z > 3 ORDER BY x, y LIMIT 2".into(),
-    };
-    pair.check(&text, &params, true);
-    pair.check("SELECT * FROM t", &[], false);
-    pair.check("SELECT * FROM u", &[], false);
+    }
 }
 
 #[test]

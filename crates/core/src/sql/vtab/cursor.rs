@@ -63,6 +63,12 @@ enum Fitted<'a> {
 /// The values that one argument stands for.
 type Values = SmallVec<[Datum; 1]>;
 
+impl Default for TableCursor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl TableCursor {
     /// A cursor that stands nowhere.
     pub fn new() -> TableCursor {

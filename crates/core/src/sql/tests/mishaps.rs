@@ -1,0 +1,52 @@
+//! SQL on an engine that is now and then not ready and now and then fails: a statement succeeds whole or leaves nothing.
+
+use super::oracle::{create_ours, statement};
+use super::{TestStore, rows_of};
+use crate::engine::TestEngine;
+use crate::env::Xoshiro;
+use crate::error::Result;
+use crate::table::datum::Datum;
+
+/// Runs a statement again until the engine does not fail.
+fn persist(store: &mut TestStore, text: &str) -> Vec<Vec<Datum>> {
+    loop {
+        if let Ok(reply) = store.try_run(text, &[]) {
+            let mut rows = rows_of(reply);
+            rows.sort_by_key(|row| format!("{row:?}"));
+            return rows;
+        }
+    }
+}
+
+fn run(store: &mut TestStore, text: &str) -> Result<crate::reply::Reply> {
+    store.try_run(text, &[])
+}
+
+#[test]
+fn statements_succeed_whole_or_leave_nothing() {
+    for seed in 300..306 {
+        let mut flaky = TestStore::on(Box::new(TestEngine::new(seed, 30, 8)));
+        let mut calm = TestStore::new();
+        create_ours(&mut calm, seed);
+        while flaky.tables.catalog.tables().count() < 2 {
+            // Definitions fail, too; those that were made stay.
+            super::oracle::try_create_ours(&mut flaky, seed);
+        }
+        let mut random = Xoshiro::from_seed(seed);
+        let mut failed = 0;
+        for _ in 0..250 {
+            let text = statement(&mut random);
+            let outcome = run(&mut flaky, &text);
+            match outcome {
+                Ok(reply) => assert_eq!(run(&mut calm, &text).unwrap(), reply, "{text}"),
+                Err(error) if error == TestEngine::injected_error() => failed += 1,
+                Err(error) => assert_eq!(run(&mut calm, &text).unwrap_err().code, error.code, "{text}: {error}"),
+            }
+            for table in ["t", "u"] {
+                let all = format!("SELECT * FROM {table}");
+                assert_eq!(persist(&mut calm, &all), persist(&mut flaky, &all), "{text}");
+            }
+        }
+        assert!(failed > 0, "the engine never failed");
+    }
+}
