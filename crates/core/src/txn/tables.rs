@@ -70,7 +70,7 @@ pub struct TableChanges {
     /// The changes, if anything is wanted.
     pub list: Vec<TableChange>,
     /// The table whose sequence was noted last, in the innermost scope.
-    sequence_of: Option<TableId>,
+    pub sequence_of: Option<TableId>,
 }
 
 /// An open undo scope: whatever is changed until it is closed can be taken back.

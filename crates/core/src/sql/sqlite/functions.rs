@@ -170,8 +170,8 @@ impl<'a> Finder<'a> {
     fn new(wanted: &'a [u8]) -> Finder<'a> {
         let mut finder = Finder { wanted, borders: vec![0; wanted.len()] };
         let mut length = 0;
-        for at in 1..wanted.len() {
-            length = finder.step(length, wanted[at]);
+        for (at, byte) in wanted.iter().enumerate().skip(1) {
+            length = finder.step(length, *byte);
             finder.borders[at] = length as u32;
         }
         finder
