@@ -264,7 +264,11 @@ impl Session {
 
     /// The session's number, as in CLIENT ID.
     #[getter]
-    fn id(&self) -> u64 {
+    fn id(&self, py: Python<'_>) -> u64 {
+        if self.line.id() == 0 {
+            // The session opens with its line's first turn.
+            py.detach(|| drop(self.line.turn()));
+        }
         self.line.id()
     }
 }
