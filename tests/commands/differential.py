@@ -31,6 +31,11 @@ class Difference:
     where: str
 
     @property
+    def broke(self) -> bool:
+        """Whether a connection broke, rather than that a reply was different."""
+        return isinstance(self.oracle, Failure) or isinstance(self.peer, Failure)
+
+    @property
     def kind(self) -> str:
         """Alike for differences that probably have one cause."""
         return f"{command_name(unwrap(self.commands[-1]))} {self.where}"

@@ -31,6 +31,20 @@ def test_the_command_table(oracle: Server, peer: Server) -> None:
         pytest.fail("\n".join(different), pytrace=False)
 
 
+def test_the_version_and_the_group_of_every_command(oracle: Server, peer: Server) -> None:
+    """Of COMMAND DOCS, whose other words are each server's own."""
+    origins = []
+    for server in (oracle, peer):
+        with server.connect(protocol=3) as connection:
+            origins.append({name: _origin(connection("COMMAND", "DOCS", name)) for name in COMMANDS})
+    different = [name for name in COMMANDS if origins[0][name] != origins[1][name]]
+    assert different == [], [(origins[0][name], origins[1][name]) for name in different]
+
+
+def _origin(docs: Any) -> Any:
+    return [(name, [(field, text) for field, text in doc if field in (b"since", b"group")]) for name, doc in docs]
+
+
 def _row(reply: Any) -> Any:
     if not isinstance(reply, list):
         return reply

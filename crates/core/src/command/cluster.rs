@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::reply::Reply;
 
 const fn row(name: &'static str, run: Run, arity: i32, flags: Flags, summary: &'static str) -> Spec {
-    Spec::row(Group::Server, name, run, arity, flags, Keys::None, "3.0.0", "O(1)", "", summary)
+    Spec::row(Group::Cluster, name, run, arity, flags, Keys::None, "3.0.0", "O(1)", "", summary)
 }
 
 const SWITCH: Flags = Flags::FAST.union(Flags::LOADING).union(Flags::STALE);

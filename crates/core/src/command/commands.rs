@@ -132,7 +132,7 @@ fn categories(spec: &Spec) -> Vec<&'static str> {
         Group::Transactions => &["@transaction"],
         Group::Scripting => &["@scripting"],
         Group::Connection => &["@connection"],
-        Group::PubSub | Group::Server => &[],
+        Group::PubSub | Group::Cluster | Group::Server => &[],
         Group::Table => &["@sql"],
     });
     let has = |flag| spec.flags.contains(flag);

@@ -18,9 +18,10 @@ pub(super) const COMMANDS: &[Spec] = &[row("config", container, -2, "", "Reads a
     row("config|get", get, -3, "pattern [pattern ...]", "Shows settings whose names match."),
     row("config|set", set, -4, "name value [name value ...]", "Changes settings, all or none."),
     row("config|resetstat", resetstat, 2, "", "Sets the counters of INFO back to zero."),
-    row("config|rewrite", rewrite, 2, "", "Writes the settings to the configuration file."),
+    Spec { since: "2.8.0", ..row("config|rewrite", rewrite, 2, "", "Writes the settings to the configuration file.") },
     Spec {
         flags: Flags::LOADING.union(Flags::STALE),
+        since: "5.0.0",
         ..row("config|help", config_help, 2, "", "Shows what CONFIG can do.")
     },
 ])];

@@ -50,10 +50,11 @@ pub(super) const COMMANDS: &[Spec] = &[
         row("role", role, 1, FAST.union(Flags::NOSCRIPT), "", "Tells the part the server plays in replication."),
     )
     .in_categories(&["@admin", "@dangerous"]),
-    since(
-        "3.0.0",
-        row("wait", wait, 3, Flags::NOSCRIPT, "numreplicas timeout", "Counts the replicas that have all writes."),
-    )
+    Spec {
+        group: Group::Generic,
+        since: "3.0.0",
+        ..row("wait", wait, 3, Flags::NOSCRIPT, "numreplicas timeout", "Counts the replicas that have all writes.")
+    }
     .in_categories(&["@connection"]),
     row(
         "shutdown",
@@ -72,6 +73,7 @@ pub(super) const COMMANDS: &[Spec] = &[
     since("4.0.0", row("memory", container, -2, Flags::empty(), "", "Looks at memory.")).holding(&[
         Spec {
             keys: Keys::of_subcommand(Use::LOOK),
+            since: "4.0.0",
             ..row(
                 "memory|usage",
                 memory_usage,
@@ -81,17 +83,26 @@ pub(super) const COMMANDS: &[Spec] = &[
                 "Estimates the memory of a key, bytes.",
             )
         },
-        row("memory|doctor", memory_doctor, 2, Flags::empty(), "", "Says whether memory looks healthy."),
-        row("memory|purge", memory_purge, 2, Flags::empty(), "", "Gives free memory back to the system."),
-        row("memory|stats", memory_stats, 2, Flags::empty(), "", "Describes the use of memory."),
-        row("memory|malloc-stats", malloc_stats, 2, Flags::empty(), "", "Shows the allocator's own statistics."),
-        row("memory|help", memory_help, 2, ANYTIME, "", "Shows what MEMORY can do."),
+        since(
+            "4.0.0",
+            row("memory|doctor", memory_doctor, 2, Flags::empty(), "", "Says whether memory looks healthy."),
+        ),
+        since(
+            "4.0.0",
+            row("memory|purge", memory_purge, 2, Flags::empty(), "", "Gives free memory back to the system."),
+        ),
+        since("4.0.0", row("memory|stats", memory_stats, 2, Flags::empty(), "", "Describes the use of memory.")),
+        since(
+            "4.0.0",
+            row("memory|malloc-stats", malloc_stats, 2, Flags::empty(), "", "Shows the allocator's own statistics."),
+        ),
+        since("4.0.0", row("memory|help", memory_help, 2, ANYTIME, "", "Shows what MEMORY can do.")),
     ]),
     since("2.2.12", row("slowlog", container, -2, Flags::empty(), "", "Looks at slow requests.")).holding(&[
-        row("slowlog|get", slowlog_get, -2, WATCH, "[count]", "Shows the last slow requests."),
-        row("slowlog|len", slowlog_len, 2, WATCH, "", "Counts the entries of the slow log."),
-        row("slowlog|reset", slowlog_reset, 2, WATCH, "", "Empties the slow log."),
-        row("slowlog|help", slowlog_help, 2, ANYTIME, "", "Shows what SLOWLOG can do."),
+        since("2.2.12", row("slowlog|get", slowlog_get, -2, WATCH, "[count]", "Shows the last slow requests.")),
+        since("2.2.12", row("slowlog|len", slowlog_len, 2, WATCH, "", "Counts the entries of the slow log.")),
+        since("2.2.12", row("slowlog|reset", slowlog_reset, 2, WATCH, "", "Empties the slow log.")),
+        since("6.2.0", row("slowlog|help", slowlog_help, 2, ANYTIME, "", "Shows what SLOWLOG can do.")),
     ]),
 ];
 

@@ -77,6 +77,7 @@ pub enum Group {
     PubSub,
     Scripting,
     Connection,
+    Cluster,
     Server,
     Table,
 }
@@ -96,6 +97,7 @@ impl Group {
             Group::PubSub => "pubsub",
             Group::Scripting => "scripting",
             Group::Connection => "connection",
+            Group::Cluster => "cluster",
             Group::Server => "server",
             Group::Table => "table",
         }
