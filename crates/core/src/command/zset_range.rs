@@ -212,10 +212,14 @@ impl<'a> RangeRequest<'a> {
         }
         let by = by.or(chosen_by).unwrap_or(By::Rank);
         let reverse = reverse.or(chosen_reverse).unwrap_or(false);
-        if limit.is_some_and(|(_, count)| count != -1) && by == By::Rank {
-            return Err(Error::err(
-                "syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
-            ));
+        if by == By::Rank {
+            // A count of -1 is as good as no LIMIT at all in Redis, whatever the offset.
+            if limit.is_some_and(|(_, count)| count != -1) {
+                return Err(Error::err(
+                    "syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+                ));
+            }
+            limit = None;
         }
         if scores && by == By::Lex {
             return Err(Error::err("syntax error, WITHSCORES not supported in combination with BYLEX"));
