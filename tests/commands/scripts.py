@@ -273,7 +273,7 @@ return 'open
 a = b = c
 """,
     "lua_libraries": """
-local own = {os = 1, peryton = 1, __redis__err__handler = 1} local k = {} for n in pairs(_G) do if not own[n] then k[#k + 1] = n end end table.sort(k) return k  # noqa: E501
+local own = {os = 1, peryton = 1, __redis__err__handler = 1} local k = {} for n in pairs(_G) do if not own[n] then k[#k + 1] = n end end table.sort(k) return k
 local k = {} for n in pairs(string) do k[#k + 1] = n end table.sort(k) return k
 local k = {} for n in pairs(table) do k[#k + 1] = n end table.sort(k) return k
 local k = {} for n in pairs(math) do k[#k + 1] = n end table.sort(k) return k
