@@ -281,7 +281,7 @@ local k = {} for n in pairs(cjson) do k[#k + 1] = n end table.sort(k) return k
 local k = {} for n in pairs(cmsgpack) do k[#k + 1] = n end table.sort(k) return k
 local k = {} for n in pairs(struct) do k[#k + 1] = n end table.sort(k) return k
 local k = {} for n in pairs(bit) do k[#k + 1] = n end table.sort(k) return k
-""",  # noqa: E501
+""",
     "redis_functions": """
 return redis.sha1hex('')
 return redis.sha1hex('hello')
