@@ -204,13 +204,6 @@ impl Set {
         for member in &members {
             self.remove_one(member, edit);
         }
-        // Redis makes a set anew of what is left when most was taken, so that few integers are in order again.
-        if self.len() * 5 <= members.len() {
-            let left: Vec<Blob> = self.iter().map(|member| Blob::from_slice(&member)).collect();
-            let left: Vec<&[u8]> = left.iter().map(|member| &member[..]).collect();
-            *self = Set::new();
-            self.add(&left, &mut Edit::silent(edit.thresholds));
-        }
         members
     }
 
