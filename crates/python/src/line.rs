@@ -10,8 +10,8 @@ use peryton_core::session::{Door, SessionId, Waker};
 use peryton_core::store::{Active, Baton, Store};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A request kept until the session no longer waits in a blocking command.
@@ -20,7 +20,10 @@ pub type Request = Vec<Vec<u8>>;
 /// A line to a store.
 pub struct Line {
     store: Store,
-    id: SessionId,
+    /// The session, once there is one: it is opened at the first turn, so that a new line need not wait for the baton.
+    id: OnceLock<SessionId>,
+    db: usize,
+    protocol: u8,
     bell: Arc<Bell>,
     desk: Mutex<Desk>,
     closed: AtomicBool,
@@ -80,19 +83,10 @@ pub struct Turn<'a> {
 }
 
 impl Line {
-    /// A new session in database `db`, speaking `protocol`. Waits for the baton.
-    pub fn open(store: &Store, db: usize, protocol: u8) -> Line {
-        let bell = Arc::new(Bell::default());
-        let mut baton = store.enter();
-        let id = baton.open_session(Door::Embedded, bell.clone());
-        if let Some(mut active) = baton.activate(id) {
-            let session = active.session();
-            (session.db, session.protocol) = (db, protocol);
-            // Whoever is in the process has the data anyway; the password is for doors that others can reach.
-            session.authenticated = true;
-        }
-        drop(baton);
-        Line { store: store.clone(), id, bell, desk: Mutex::default(), closed: AtomicBool::new(false) }
+    /// A line to a session in database `db` that speaks `protocol`.
+    pub fn new(store: &Store, db: usize, protocol: u8) -> Line {
+        let (store, bell, desk, closed) = (store.clone(), Arc::default(), Mutex::default(), AtomicBool::new(false));
+        Line { store, id: OnceLock::new(), db, protocol, bell, desk, closed }
     }
 
     /// Waits for the line and the baton.
@@ -129,6 +123,16 @@ impl Line {
         Some(scripts.kill().map_or_else(Reply::Error, |()| Reply::Ok))
     }
 
+    /// Whether there is something to take, as far as that can be told without waiting for anybody.
+    pub fn has_news(&self) -> bool {
+        if self.is_closed() || self.desk.try_lock().is_some_and(|desk| !desk.inbox.is_empty()) {
+            return true;
+        }
+        // A statement of its own: a turn looks at the bell too.
+        let rung = *self.bell.rung.lock();
+        rung && self.try_turn().is_some_and(|mut turn| turn.is_pending())
+    }
+
     /// Sleeps until the store has something for this session, or `until` passes.
     pub fn sleep(&self, until: Instant) {
         self.bell.wait(until);
@@ -151,9 +155,9 @@ impl Line {
         &self.store
     }
 
-    /// The session's number.
-    pub fn id(&self) -> SessionId {
-        self.id
+    /// The session's number, once it is open.
+    pub fn id(&self) -> Option<SessionId> {
+        self.id.get().copied()
     }
 }
 
@@ -163,6 +167,21 @@ pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
 }
 
 impl Turn<'_> {
+    /// The session's number; opens the session if this is the first turn.
+    pub fn id(&mut self) -> SessionId {
+        let (line, baton) = (self.line, &mut self.baton);
+        *line.id.get_or_init(|| {
+            let id = baton.open_session(Door::Embedded, line.bell.clone());
+            if let Some(mut active) = baton.activate(id) {
+                let session = active.session();
+                (session.db, session.protocol) = (line.db, line.protocol);
+                // Whoever is in the process has the data anyway; the password is for doors that others can reach.
+                session.authenticated = true;
+            }
+            id
+        })
+    }
+
     /// Runs one request.
     pub fn execute(&mut self, args: &[&[u8]]) -> Outcome {
         if self.desk.blocked || !self.desk.backlog.is_empty() {
@@ -235,11 +254,14 @@ impl Turn<'_> {
     /// Ends the session.
     pub fn close_session(&mut self) {
         self.desk.backlog.clear();
-        self.baton.close_session(self.line.id);
+        if let Some(id) = self.line.id() {
+            self.baton.close_session(id);
+        }
     }
 
     fn run(&mut self, args: &[&[u8]]) -> Outcome {
-        let Some(mut active) = self.baton.activate(self.line.id) else { return Outcome::Closed };
+        let id = self.id();
+        let Some(mut active) = self.baton.activate(id) else { return Outcome::Closed };
         if active.session().killed || self.line.is_closed() {
             return Outcome::Closed;
         }
@@ -263,8 +285,11 @@ impl Turn<'_> {
 
     /// Takes what the store has posted, then runs the requests that waited for it.
     fn catch_up(&mut self) {
+        // Whoever rings holds the baton, so what was rung for is in the outbox by now.
+        *self.line.bell.rung.lock() = false;
         loop {
-            let Some(mut active) = self.baton.activate(self.line.id) else {
+            let id = self.id();
+            let Some(mut active) = self.baton.activate(id) else {
                 self.line.hang_up();
                 return;
             };

@@ -243,7 +243,7 @@ impl Session {
             false => Outcome::Later,
         };
         if timeout == Some(0.0) {
-            return Ok(!matches!(self.with_turn(py, true, look), Outcome::Later));
+            return Ok(self.line.has_news());
         }
         Ok(self.wait_for(py, line::deadline(seconds(timeout)?), look)?.is_some())
     }
@@ -264,8 +264,9 @@ impl Session {
 
     /// The session's number, as in CLIENT ID.
     #[getter]
-    fn id(&self) -> u64 {
-        self.line.id()
+    fn id(&self, py: Python<'_>) -> PyResult<u64> {
+        self.check(py)?;
+        Ok(self.with_turn(py, true, |turn| turn.id()))
     }
 }
 
@@ -278,7 +279,7 @@ impl Drop for Session {
         // Python drops objects under the GIL, so this may not wait for the baton; the keeper of the rest does it.
         match self.line.try_turn() {
             Some(mut turn) => turn.close_session(),
-            None => store::close_later(self.line.store(), self.line.id()),
+            None => self.line.id().into_iter().for_each(|id| store::close_later(self.line.store(), id)),
         }
     }
 }
