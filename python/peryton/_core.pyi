@@ -98,6 +98,10 @@ class Server:
         """Its address as a URL for `peryton.connect`."""
 
     @property
+    def shut_down(self) -> bool:
+        """Whether a client has ended it with SHUTDOWN."""
+
+    @property
     def running(self) -> bool:
         """Whether it serves."""
 

@@ -21,9 +21,9 @@ from tests.commands.not_yet import NOT_YET
 from tests.support.resp import Argument, Command, Connection, ConnectionClosed, Reply, encode_argument
 from tests.support.servers import Server
 
-WAIT_S = 5.0
-SILENCE_S = 0.03
-"""How long a client must hear nothing to be said to hear nothing."""
+WAIT_S = 20.0
+SILENCE_S = 0.005
+"""How long a client that hears nothing waits for it, after the server has had its chance to say something."""
 
 Scenario = Callable[["Stage"], None]
 
@@ -44,10 +44,10 @@ class Event:
 class Actor:
     """A client with a name; whatever it reads is recorded."""
 
-    def __init__(self, name: str, connection: Connection, transcript: list[Event]) -> None:
+    def __init__(self, name: str, connection: Connection, stage: Stage) -> None:
         self.name = name
         self.connection = connection
-        self._transcript = transcript
+        self._stage = stage
 
     def __call__(self, *command: Argument) -> Reply:
         """Send a command and read its reply."""
@@ -81,7 +81,8 @@ class Actor:
         return seen
 
     def hears_nothing(self) -> None:
-        """Record whether anything comes in a short while."""
+        """Record whether anything has come."""
+        self._stage.settle()
         try:
             self._record((), self.connection.read(timeout=SILENCE_S))
         except TimeoutError:
@@ -111,7 +112,7 @@ class Actor:
             return "nothing"
 
     def _record(self, command: Command, seen: Any) -> Any:
-        self._transcript.append(Event(self.name, [encode_argument(word) for word in command], seen))
+        self._stage.transcript.append(Event(self.name, [encode_argument(word) for word in command], seen))
         return seen
 
 
@@ -133,7 +134,7 @@ class Stage:
         """A new connection, in the protocol of this run unless another is named."""
         connection = self.server.connect(protocol or self.protocol, timeout=WAIT_S)
         connection("PING")  # accepted, so that others can find it
-        actor = Actor(name, connection, self.transcript)
+        actor = Actor(name, connection, self)
         self._actors.append(actor)
         return actor
 
@@ -164,6 +165,11 @@ class Stage:
     def wait_blocked(self, count: int) -> None:
         """Wait until so many clients are blocked, so that their order is certain."""
         self._wait("blocked_clients", count)
+
+    def settle(self) -> None:
+        """Let the server send all that follows from what it has been sent: two turns of its event loop are enough."""
+        for _ in range(2):
+            self._control("PING")
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

@@ -2,7 +2,7 @@
 
 Environment:
 
-``PERYTON_SEQUENCES``  how many sequences for each family and protocol (default 200)
+``PERYTON_SEQUENCES``  how many sequences for each family and protocol (default 300, and 3000 in the long form)
 ``PERYTON_SEED``       the seed of the first (default 1); a failure names its own seed
 ``PERYTON_ENCODINGS``  0 leaves the names of encodings out of the comparison
 ``PERYTON_KNOWN``      if set, commands that the peer does not know yet are left out
@@ -22,7 +22,7 @@ from tests.commands.shrink import shrink
 from tests.support.resp import Error
 from tests.support.servers import Server
 
-SEQUENCES = int(os.environ.get("PERYTON_SEQUENCES", "200"))
+SEQUENCES = int(os.environ.get("PERYTON_SEQUENCES", "3000" if os.environ.get("PERYTON_LONG") else "300"))
 FIRST_SEED = int(os.environ.get("PERYTON_SEED", "1"))
 
 # A test goes on after a failure, to report a few that look different at once.

@@ -24,6 +24,9 @@ pub const REPLY_DEPTH_MAX: usize = 128;
 pub const SCRIPT_REPLY_ELEMENTS_MAX: usize = 8 << 20;
 /// Most bytes of the strings in a script's reply.
 pub const SCRIPT_REPLY_BYTES_MAX: usize = STRING_BYTES_MAX;
+/// Stack of the threads that serve requests, bytes. Callers in their own threads need not have so much: what recurses
+/// (statements, scripts' data, replies) is limited to what fits 512 kB, as tests show.
+pub const THREAD_STACK_BYTES: usize = 8 << 20;
 /// Most columns of a table.
 pub const COLUMNS_MAX: usize = 1000;
 /// Most columns of an index.

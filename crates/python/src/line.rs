@@ -20,10 +20,10 @@ pub type Request = Vec<Vec<u8>>;
 /// A line to a store.
 pub struct Line {
     store: Store,
-    /// The session, once there is one: it is opened at the first turn, so that a new line need not wait for the baton.
+    /// The session, once it is open.
     id: OnceLock<SessionId>,
-    db: usize,
-    protocol: u8,
+    /// Its first database and protocol.
+    start: (usize, u8),
     bell: Arc<Bell>,
     desk: Mutex<Desk>,
     closed: AtomicBool,
@@ -83,21 +83,45 @@ pub struct Turn<'a> {
 }
 
 impl Line {
-    /// A line to a session in database `db` that speaks `protocol`.
-    pub fn new(store: &Store, db: usize, protocol: u8) -> Line {
-        let (store, bell, desk, closed) = (store.clone(), Arc::default(), Mutex::default(), AtomicBool::new(false));
-        Line { store, id: OnceLock::new(), db, protocol, bell, desk, closed }
+    /// A line to a session in database `db`, speaking `protocol`. The session opens with the first turn, so that
+    /// opening a line waits for nobody: it may be wanted to end a script that holds the baton.
+    pub fn open(store: &Store, db: usize, protocol: u8) -> Line {
+        Line {
+            store: store.clone(),
+            id: OnceLock::new(),
+            start: (db, protocol),
+            bell: Arc::new(Bell::default()),
+            desk: Mutex::default(),
+            closed: AtomicBool::new(false),
+        }
     }
 
     /// Waits for the line and the baton.
     pub fn turn(&self) -> Turn<'_> {
         // The desk first, always: a holder of the baton never waits for a desk.
-        Turn { desk: self.desk.lock(), baton: self.store.enter(), line: self }
+        let desk = self.desk.lock();
+        self.turn_with(desk, self.store.enter())
     }
 
     /// The line and the baton, if both are free.
     pub fn try_turn(&self) -> Option<Turn<'_>> {
-        Some(Turn { desk: self.desk.try_lock()?, baton: self.store.try_enter()?, line: self })
+        let desk = self.desk.try_lock()?;
+        Some(self.turn_with(desk, self.store.try_enter()?))
+    }
+
+    fn turn_with<'a>(&'a self, desk: MutexGuard<'a, Desk>, mut baton: Baton<'a>) -> Turn<'a> {
+        // Under the baton, so only once.
+        self.id.get_or_init(|| {
+            let id = baton.open_session(Door::Embedded, self.bell.clone());
+            if let Some(mut active) = baton.activate(id) {
+                let session = active.session();
+                (session.db, session.protocol) = self.start;
+                // Whoever is in the process has the data anyway; the password is for doors that others can reach.
+                session.authenticated = true;
+            }
+            id
+        });
+        Turn { desk, baton, line: self }
     }
 
     /// The next reply or push, if it is there already; does not enter the store.
@@ -155,9 +179,9 @@ impl Line {
         &self.store
     }
 
-    /// The session's number, once it is open.
-    pub fn id(&self) -> Option<SessionId> {
-        self.id.get().copied()
+    /// The session's number; 0 before its first turn.
+    pub fn id(&self) -> SessionId {
+        self.id.get().copied().unwrap_or(0)
     }
 }
 
@@ -167,21 +191,6 @@ pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
 }
 
 impl Turn<'_> {
-    /// The session's number; opens the session if this is the first turn.
-    pub fn id(&mut self) -> SessionId {
-        let (line, baton) = (self.line, &mut self.baton);
-        *line.id.get_or_init(|| {
-            let id = baton.open_session(Door::Embedded, line.bell.clone());
-            if let Some(mut active) = baton.activate(id) {
-                let session = active.session();
-                (session.db, session.protocol) = (line.db, line.protocol);
-                // Whoever is in the process has the data anyway; the password is for doors that others can reach.
-                session.authenticated = true;
-            }
-            id
-        })
-    }
-
     /// Runs one request.
     pub fn execute(&mut self, args: &[&[u8]]) -> Outcome {
         if self.desk.blocked || !self.desk.backlog.is_empty() {
@@ -254,14 +263,11 @@ impl Turn<'_> {
     /// Ends the session.
     pub fn close_session(&mut self) {
         self.desk.backlog.clear();
-        if let Some(id) = self.line.id() {
-            self.baton.close_session(id);
-        }
+        self.baton.close_session(self.line.id());
     }
 
     fn run(&mut self, args: &[&[u8]]) -> Outcome {
-        let id = self.id();
-        let Some(mut active) = self.baton.activate(id) else { return Outcome::Closed };
+        let Some(mut active) = self.baton.activate(self.line.id()) else { return Outcome::Closed };
         if active.session().killed || self.line.is_closed() {
             return Outcome::Closed;
         }
@@ -288,8 +294,7 @@ impl Turn<'_> {
         // Whoever rings holds the baton, so what was rung for is in the outbox by now.
         *self.line.bell.rung.lock() = false;
         loop {
-            let id = self.id();
-            let Some(mut active) = self.baton.activate(id) else {
+            let Some(mut active) = self.baton.activate(self.line.id()) else {
                 self.line.hang_up();
                 return;
             };

@@ -264,9 +264,12 @@ impl Session {
 
     /// The session's number, as in CLIENT ID.
     #[getter]
-    fn id(&self, py: Python<'_>) -> PyResult<u64> {
-        self.check(py)?;
-        Ok(self.with_turn(py, true, |turn| turn.id()))
+    fn id(&self, py: Python<'_>) -> u64 {
+        if self.line.id() == 0 {
+            // The session opens with its line's first turn.
+            py.detach(|| drop(self.line.turn()));
+        }
+        self.line.id()
     }
 }
 
@@ -279,7 +282,7 @@ impl Drop for Session {
         // Python drops objects under the GIL, so this may not wait for the baton; the keeper of the rest does it.
         match self.line.try_turn() {
             Some(mut turn) => turn.close_session(),
-            None => self.line.id().into_iter().for_each(|id| store::close_later(self.line.store(), id)),
+            None => store::close_later(self.line.store(), self.line.id()),
         }
     }
 }

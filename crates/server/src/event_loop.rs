@@ -22,6 +22,8 @@ pub struct Shared {
     pub stop: AtomicBool,
     /// How long a script may run before others hear that it is busy, milliseconds.
     pub busy_after_ms: AtomicI64,
+    /// SHUTDOWN was called.
+    pub was_shut_down: AtomicBool,
     /// No password is asked for.
     pub is_open: AtomicBool,
 }
@@ -83,6 +85,7 @@ fn execute(shared: &Shared) {
     shared.busy_after_ms.store(baton.state().config.busy_reply_threshold_ms, Ordering::Relaxed);
     shared.is_open.store(baton.state().config.requirepass.is_empty(), Ordering::Relaxed);
     if baton.state().shutdown_wanted {
+        shared.was_shut_down.store(true, Ordering::Release);
         shared.stop.store(true, Ordering::Release);
     }
 }

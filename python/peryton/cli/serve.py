@@ -68,7 +68,7 @@ def run(settings: Settings) -> None:
         # The short wait lets a signal's handler run.
         while not stop.is_set() and not server.wait(0.2):
             pass
-        if not stop.is_set():
+        if not stop.is_set() and not server.shut_down:
             raise peryton.StoppedError("the server ended by itself; its message is above", "BUG")
         if not settings.quiet:
             print("Stopping", flush=True)

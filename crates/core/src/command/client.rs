@@ -97,8 +97,7 @@ fn setinfo(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         printable("lib-ver")?;
         ctx.session.library.1 = args[3].to_vec();
     } else {
-        let option = String::from_utf8_lossy(args[2]);
-        return Err(Error::err(format!("Unrecognized option '{option}'")));
+        return Err(Error::about("Unrecognized option '", args[2], "'"));
     }
     Ok(Reply::Ok)
 }
@@ -177,7 +176,7 @@ fn kind_from(arg: &[u8]) -> Result<&'static str> {
         .into_iter()
         .find(|name| is(arg, name))
         .or_else(|| is(arg, "slave").then_some("replica"))
-        .ok_or_else(|| Error::err(format!("Unknown client type '{}'", String::from_utf8_lossy(arg))))
+        .ok_or_else(|| Error::about("Unknown client type '", arg, "'"))
 }
 
 /// One line of CLIENT LIST, with Redis 7's fields; those that have no meaning here are zero.
@@ -286,8 +285,7 @@ impl<'a> Filter<'a> {
                 o if is(o, "LADDR") => filter.local = Some(value),
                 o if is(o, "USER") => {
                     if *value != b"default" {
-                        let name = String::from_utf8_lossy(value);
-                        return Err(Error::err(format!("No such user '{name}'")));
+                        return Err(Error::about("No such user '", value, "'"));
                     }
                     filter.user = Some(value);
                 }

@@ -151,10 +151,7 @@ fn hello(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
                 ctx.session.name = name.to_vec();
                 after
             }
-            _ => {
-                let option = String::from_utf8_lossy(option);
-                return Err(Error::err(format!("Syntax error in HELLO option '{option}'")));
-            }
+            _ => return Err(Error::about("Syntax error in HELLO option '", option, "'")),
         };
     }
     if !ctx.session.authenticated && !ctx.state.config.requirepass.is_empty() {

@@ -80,7 +80,7 @@ fn object(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn error(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    Err(Error::new(crate::error::Code::Custom, String::from_utf8_lossy(args[2]).into_owned()))
+    Err(Error::quoting(crate::error::Code::Custom, args[2].to_vec()))
 }
 
 fn protocol(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {

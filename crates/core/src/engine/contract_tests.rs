@@ -637,6 +637,9 @@ fn autoincrement_remembers_the_largest_number_ever() {
     assert_eq!(41, engine.sequence(TABLE).unwrap());
     engine.raise_sequence(TABLE, 50).unwrap();
     engine.raise_sequence(TABLE, 45).unwrap();
+    engine.restore_sequence(TABLE, 48).unwrap();
+    assert_eq!(48, engine.sequence(TABLE).unwrap());
+    engine.raise_sequence(TABLE, 50).unwrap();
     assert_eq!(50, engine.sequence(TABLE).unwrap());
     drop(engine.truncate_table(TABLE).unwrap());
     assert_eq!(50, engine.sequence(TABLE).unwrap());

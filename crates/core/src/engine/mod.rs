@@ -233,6 +233,9 @@ pub trait Engine: Source + Send {
     /// Raises the sequence to at least `value` (numbers handed out before their rows are inserted; recovery).
     fn raise_sequence(&mut self, table: TableId, value: i64) -> Result<()>;
 
+    /// Sets the sequence back to what it was before rows that were taken back.
+    fn restore_sequence(&mut self, table: TableId, value: i64) -> Result<()>;
+
     /// A view of these tables as they are now.
     fn view(&mut self, tables: &[TableId]) -> Result<Arc<dyn View>>;
 

@@ -3,7 +3,7 @@
 use super::cache::{Cache, Compiled};
 use super::error::sql;
 use super::run::{self, Current, Failure, Host, Outcome, Run, Traits};
-use super::sqlite::{Connection, Prepared, Step, memory};
+use super::sqlite::{Connection, Prepared, Step, functions, memory};
 use super::statement::{self, Class};
 use super::table_info::TableInfo;
 use super::{ddl, explain, fast, schema, source, vtab};
@@ -116,6 +116,7 @@ fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
 
 fn connect(current: &Arc<Current>) -> Result<Connection> {
     let connection = Connection::open()?;
+    functions::register(&connection)?;
     source::register(&connection, current)?;
     let context = Arc::as_ptr(current).cast_mut().cast();
     // SAFETY: `current` lives as long as `Sql`, which drops the connection first.

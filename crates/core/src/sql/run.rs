@@ -140,6 +140,8 @@ pub struct Run<'a> {
     pub transients: HashMap<(TableId, u16), Rc<Transient>>,
     /// How often each was asked for before it was made.
     pub asked: HashMap<(TableId, u16), u32>,
+    /// The largest number that the rows made so far have in the AUTOINCREMENT column.
+    pub last_number: i64,
     /// Columns that an INSERT does not name; made at its first row.
     omitted: Option<Vec<bool>>,
     /// Buffers of the write path: rows to write, ids written, the row as it was.
@@ -161,6 +163,7 @@ impl<'a> Run<'a> {
             deadline_ns: None,
             transients: HashMap::new(),
             asked: HashMap::new(),
+            last_number: 0,
             omitted: None,
             rows: Batch::new(),
             ids: Vec::new(),

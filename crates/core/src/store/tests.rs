@@ -1,8 +1,12 @@
 //! What a client sees of scripts, statements and their limits together.
 
 use super::*;
+use crate::engine::Memory;
+use crate::env::Xoshiro;
 use crate::error::Code;
+use crate::keyspace::{Keyspace, Wants};
 use crate::session::NoWaker;
+use crate::txn::{Tables, redo, undo};
 
 /// A store and a session of it.
 struct Client {
@@ -131,5 +135,68 @@ fn a_scan_of_a_table_goes_on_where_it_was() {
     for beyond in ["1099511627776", "4398046511105", "18446744073709551615"] {
         let nothing = Reply::Array(vec![Reply::bulk("0"), Reply::Array(Vec::new())]);
         assert_eq!(nothing, client.call(&["TABLE.SCAN", "t", beyond]), "{beyond}");
+    }
+}
+
+/// A statement about a few small tables; many fail.
+fn random_statement(random: &mut Xoshiro) -> String {
+    let table = ["t", "u"][random.below(2) as usize];
+    let (id, other) = (random.below(30), random.below(8));
+    let text = "x".repeat(random.below(if other == 0 { 9000 } else { 40 }) as usize);
+    match random.below(16) {
+        0 => format!("CREATE TABLE {table} (id INTEGER PRIMARY KEY AUTOINCREMENT, a INT UNIQUE, b TEXT DEFAULT 'new')"),
+        1 if other < 2 => format!("DROP TABLE {table}"),
+        2 => format!("CREATE {} INDEX i{other} ON {table} (b)", ["", "UNIQUE"][(other == 0) as usize]),
+        3 => format!("DROP INDEX i{other}"),
+        4 | 5 => format!("INSERT INTO {table} (id, b) VALUES ({id}, '{text}')"),
+        6 | 7 => format!("INSERT INTO {table} (a) VALUES ({id}), ({other}), (NULL)"),
+        8 => format!("INSERT OR IGNORE INTO {table} (a, b) VALUES ({other}, 'y'), ({id}, 'z')"),
+        9 => format!("REPLACE INTO {table} VALUES ({other}, {id}, '{text}')"),
+        10 => format!("INSERT INTO {table} (b) SELECT b || '!' FROM {table} WHERE id < {id}"),
+        11 | 12 => format!("UPDATE {table} SET b = '{text}', a = a + {other} WHERE id > {id}"),
+        13 => format!("UPDATE {table} SET id = id + 1 WHERE id = {id}"),
+        14 => format!("DELETE FROM {table} WHERE id = {id}"),
+        _ => format!("DELETE FROM {table} WHERE id % 8 = {other}"),
+    }
+}
+
+/// Invariants 5 and 6: the effects of statements done again in an empty store give the same tables, and undone none.
+#[test]
+fn effects_of_statements_replay_and_undo() {
+    for seed in 0..12 {
+        let (client, mut random) = (Client::new(), Xoshiro::from_seed(seed));
+        {
+            let mut baton = client.store.enter();
+            baton.state().recorded = Some(Vec::new());
+            baton.state().wants |= Wants::REDO | Wants::UNDO;
+        }
+        let mut succeeded = 0;
+        for _ in 0..250 {
+            let statement = random_statement(&mut random);
+            let reply = match random.below(4) {
+                0 => {
+                    client.call(&["EVAL", "redis.call('INCR', 'k') return redis.call('SQL', ARGV[1])", "0", &statement])
+                }
+                _ => client.call(&["SQL", &statement]),
+            };
+            succeeded += i32::from(!matches!(reply, Reply::Error(_)));
+        }
+        assert!(succeeded > 40, "{succeeded} statements of seed {seed} succeeded");
+        let mut baton = client.store.enter();
+        let state = baton.state();
+        let recorded = state.recorded.take().unwrap();
+        let (mut keyspace, mut tables) = (Keyspace::new(16), Tables::new(Box::new(Memory::new())));
+        for effect in &recorded {
+            let mut record = Vec::new();
+            redo::encode(effect, &mut record);
+            redo::replay(&record, &mut keyspace, &mut tables).unwrap();
+        }
+        assert_eq!(state.tables.digest(), tables.digest(), "seed {seed}");
+        assert_eq!(state.keyspace.digest(), keyspace.digest(), "seed {seed}");
+        for effect in recorded.into_iter().rev() {
+            undo::undo(effect, &mut state.keyspace, &mut state.tables).unwrap();
+        }
+        assert_eq!(0, state.tables.catalog.tables().count(), "seed {seed}");
+        assert_eq!(Keyspace::new(16).digest(), state.keyspace.digest(), "seed {seed}");
     }
 }

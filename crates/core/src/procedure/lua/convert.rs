@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
     #[inline]
     fn admit(&mut self) -> bool {
         self.elements += 1;
-        if self.elements % LOOK_EVERY == 0 {
+        if self.elements.is_multiple_of(LOOK_EVERY) {
             self.look();
         }
         self.stopped.is_none()

@@ -174,13 +174,11 @@ impl Lua {
         stack.set_environment(-2);
     }
 
-    /// Runs the function on top; its result, or the error, is on top then. False for an error. The watch shows the run
-    /// until its reply is read: [`Watch::end`].
-    fn execute(&self, host: &mut dyn Host, now_ns: u64) -> bool {
+    /// Runs the function on top; its result, or the error, is on top then. False for an error.
+    fn execute(&self, host: &mut dyn Host) -> bool {
         let shared = self.shared();
         shared.error_place.set(None);
         shared.protocol.set(2);
-        shared.watch.begin(now_ns);
         let status = shared.lend(host, || {
             shared.heap.set_strict(true);
             // SAFETY: the function is on top and the handler in its place; errors are caught by the protected call.
@@ -294,14 +292,16 @@ impl Language for Lua {
             Self::out_of_memory(call.sha)
         } else {
             stack.get_element(SCRIPTS, place_of(id));
-            let outcome = if self.execute(host, call.now_ns) {
+            shared.watch.begin(call.now_ns);
+            let running = Running(&shared.watch);
+            let outcome = if self.execute(host) {
                 let mut reader = Reader::new(stack, FIRST_FIELD, shared.protocol.get());
                 let reply = reader.read();
                 Outcome { reply, counted: reader.counted }
             } else {
                 self.failure(call.sha)
             };
-            shared.watch.end();
+            drop(running);
             outcome
         };
         stack.set_top(BASE);
@@ -320,6 +320,15 @@ impl Language for Lua {
 
     fn memory(&self) -> usize {
         self.shared().heap.used()
+    }
+}
+
+/// A run that the watch shows, until its reply is read, whatever happens.
+struct Running<'a>(&'a Watch);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

@@ -37,7 +37,7 @@ impl TestStore {
         TestStore {
             tables: Tables::new(engine),
             sql: Sql::default(),
-            changes: TableChanges { wants: Wants::REDO, ..TableChanges::default() },
+            changes: TableChanges::new(Wants::REDO),
             value: Vec::new(),
             clock_ns: 0,
             deadline_ns: None,

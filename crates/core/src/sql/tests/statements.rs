@@ -52,6 +52,28 @@ fn defaults_and_numbers_fill_the_gaps() {
 }
 
 #[test]
+fn a_failed_statement_gives_no_numbers_away() {
+    for fast in [true, false] {
+        let mut store = TestStore::with(&["CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a INT UNIQUE)"]);
+        store.sql.fast_path = fast;
+        store.run("INSERT INTO t (a) VALUES (1), (2)");
+        for text in [
+            "INSERT INTO t (a) VALUES (2)",
+            "INSERT INTO t (a) VALUES (3), (4), (1)",
+            "INSERT INTO t (id, a) VALUES (90, 3), (NULL, 1)",
+            "INSERT INTO t (a) SELECT a + 1 FROM t ORDER BY a DESC",
+            "UPDATE t SET id = id + 70, a = 5",
+        ] {
+            store.error(text);
+        }
+        store.run("INSERT OR IGNORE INTO t (a) VALUES (1), (3), (2)");
+        store.run("INSERT INTO t (id, a) VALUES (NULL, 5), (10, 6), (NULL, 7)");
+        let expected = vec![vec![1, 1], vec![2, 2], vec![4, 3], vec![5, 5], vec![10, 6], vec![11, 7]];
+        assert_eq!(expected, ints(store.rows("SELECT * FROM t ORDER BY id", &[])), "fast: {fast}");
+    }
+}
+
+#[test]
 fn defaults_stand_alone() {
     let mut store = TestStore::with(&["CREATE TABLE other (a INT)"]);
     for (default, what) in [
