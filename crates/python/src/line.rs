@@ -147,6 +147,16 @@ impl Line {
         Some(scripts.kill().map_or_else(Reply::Error, |()| Reply::Ok))
     }
 
+    /// Whether there is something to take, as far as that can be told without waiting for anybody.
+    pub fn has_news(&self) -> bool {
+        if self.is_closed() || self.desk.try_lock().is_some_and(|desk| !desk.inbox.is_empty()) {
+            return true;
+        }
+        // A statement of its own: a turn looks at the bell too.
+        let rung = *self.bell.rung.lock();
+        rung && self.try_turn().is_some_and(|mut turn| turn.is_pending())
+    }
+
     /// Sleeps until the store has something for this session, or `until` passes.
     pub fn sleep(&self, until: Instant) {
         self.bell.wait(until);
@@ -281,6 +291,8 @@ impl Turn<'_> {
 
     /// Takes what the store has posted, then runs the requests that waited for it.
     fn catch_up(&mut self) {
+        // Whoever rings holds the baton, so what was rung for is in the outbox by now.
+        *self.line.bell.rung.lock() = false;
         loop {
             let Some(mut active) = self.baton.activate(self.line.id()) else {
                 self.line.hang_up();

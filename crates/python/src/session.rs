@@ -243,7 +243,7 @@ impl Session {
             false => Outcome::Later,
         };
         if timeout == Some(0.0) {
-            return Ok(!matches!(self.with_turn(py, true, look), Outcome::Later));
+            return Ok(self.line.has_news());
         }
         Ok(self.wait_for(py, line::deadline(seconds(timeout)?), look)?.is_some())
     }

@@ -104,7 +104,7 @@ impl Store {
         if !(2..=3).contains(&protocol) {
             return Err(PyValueError::new_err("protocol is 2 or 3"));
         }
-        Ok(Session::new(py.detach(|| Line::open(&self.opened.core, db, protocol))))
+        Ok(Session::new(Line::open(&self.opened.core, db, protocol)))
     }
 
     /// Opens a RESP door; port 0 takes a free one, and an empty host opens no TCP port.
