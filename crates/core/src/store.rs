@@ -1,5 +1,7 @@
 //! The facade: open a store, take its baton, serve requests of sessions, close it.
 
+pub use crate::command::is_statement;
+
 use crate::command::{connection, dispatch, table, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};

@@ -10,8 +10,8 @@
 use super::{Effect, TableChange, Tables};
 use crate::engine::RowOp;
 use crate::keyspace::{Change, Changes, Keyspace};
-use crate::value::codec::{self, Decoded, Malformed};
 use crate::table::catalog::{TableDef, TableId};
+use crate::value::codec::{self, Decoded, Malformed};
 use crate::value::{Op, Thresholds};
 
 /// Appends the redo record of an effect that was made with redo wanted.
