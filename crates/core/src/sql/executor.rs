@@ -233,6 +233,7 @@ pub fn run_slow(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> R
 /// Compiles a statement with SQLite.
 pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statement> {
     synchronize(host)?;
+    let text = &*statement::with_set_quoted(text);
     let traits = Arc::new(traits);
     super::sqlite::world::set_now(host.now_us());
     let prepared = loop {

@@ -304,7 +304,7 @@ fn extremes_are_errors_and_not_crashes() {
     let mut store = TestStore::with(&["CREATE TABLE t (a INT, s TEXT)"]);
     let deep = format!("SELECT {}1{}", "(".repeat(50_000), ")".repeat(50_000));
     assert!(store.try_run(&deep, &[]).is_err());
-    let deep = format!("SELECT {}1", "-".repeat(1) + &"~".repeat(20_000));
+    let deep = format!("SELECT -{}1", "~".repeat(20_000));
     assert!(store.try_run(&deep, &[]).is_err());
     let wide = format!("SELECT 1{}", ", 1".repeat(5_000));
     assert!(store.try_run(&wide, &[]).is_err());
