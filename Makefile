@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo serve shell test test-long check format bench bench-full lock clean
+.PHONY: docs help build demo serve shell test test-long check format bench bench-full lock clean
 
 PYTHON ?= $(if $(shell command -v python3.11),python3.11,python3)
 export PYTHON
@@ -39,8 +39,8 @@ check: .make/build ## format, lint, types, the layers of the core
 	@echo "== format, lint, types, layers"
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	$(BIN)/ruff format --check python tests
-	$(BIN)/ruff check python tests
+	$(BIN)/ruff format --check python tests tools
+	$(BIN)/ruff check python tests tools
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_stubs.py
 
@@ -64,6 +64,9 @@ lock: .make/venv ## renew requirements/*.txt from requirements/*.in
 	    --no-emit-package pandas --no-emit-package numpy --no-emit-package python-dateutil --no-emit-package tzdata \
 	    --upgrade --quiet --output-file requirements/$$name.txt; \
 	done
+
+docs: .make/build ## write docs/commands.md from the command table
+	@$(BIN)/python tools/reference.py
 
 clean: ## remove everything that was built
 	cargo clean

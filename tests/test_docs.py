@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,12 @@ def test_every_command_is_documented() -> None:
         names = set(db.command("COMMAND", "LIST"))
         assert len(names) > 100
         assert undocumented(db.command("COMMAND", "DOCS"), names) == []
+
+
+def test_the_reference_is_fresh() -> None:
+    made = runpy.run_path(str(ROOT / "tools" / "reference.py"))["reference"]()
+
+    assert (ROOT / "docs" / "commands.md").read_text() == made, "run `make docs`"
 
 
 def test_the_check_of_commands_sees_a_bare_one() -> None:

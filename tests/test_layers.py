@@ -13,7 +13,7 @@ CORE = ROOT / "crates/core/src"
 
 _LAYERS = """
 limits error
-env directory ds memory reply value session
+env directory ds memory meter reply value session
 table index engine keyspace
 wal txn recovery
 sql procedure

@@ -13,7 +13,9 @@ __version__: str
 class Store:
     """A store in this process."""
 
-    def __new__(cls, path: str | None = None, *, durability: str | None = None, maxmemory: int = 0) -> Store: ...
+    def __new__(
+        cls, path: str | None = None, *, durability: str | None = None, maxmemory: int = 0, debug_commands: bool = False
+    ) -> Store: ...
     def session(self, db: int = 0, *, protocol: int = 3) -> Session:
         """A new session in the keyspace `db`; `protocol` is the RESP version whose rules it follows."""
 
@@ -94,6 +96,10 @@ class Server:
     @property
     def address(self) -> str:
         """Its address as a URL for `peryton.connect`."""
+
+    @property
+    def shut_down(self) -> bool:
+        """Whether a client has ended it with SHUTDOWN."""
 
     @property
     def running(self) -> bool:

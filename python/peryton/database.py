@@ -189,6 +189,7 @@ def open(
     *,
     durability: str | None = None,
     maxmemory: int = 0,
+    debug_commands: bool = False,
     db: int = 0,
 ) -> Database:
     """Opens a store in this process: in a directory, or in memory only when there is no `path`.
@@ -196,10 +197,11 @@ def open(
     A directory belongs to one store at a time: a second opener is told whose it is. Nothing is written to it yet.
 
     `durability` is `sync`, `interval` (the default) or `none`; `maxmemory` limits the bytes of keys and rows (0: no
-    limit); `db` is the keyspace that commands use, 0 to 15.
+    limit); `db` is the keyspace that commands use, 0 to 15. `debug_commands` allows DEBUG, which is for tests.
     """
     where = None if path is None else os.fspath(path)
-    return Database(store=_core.Store(where, durability=durability, maxmemory=maxmemory), db=db)
+    store = _core.Store(where, durability=durability, maxmemory=maxmemory, debug_commands=debug_commands)
+    return Database(store=store, db=db)
 
 
 def connect(

@@ -42,7 +42,6 @@ def test_peryton_answers_the_commands(whole):
     assert answered >= {"set-p1", "get-p1", "set-p16", "get-p16", "set-p64", "get-p64", "key-memory", "growth"}
 
 
-@pytest.mark.xfail(reason="SQL and Lua are being built", strict=False)
 def test_peryton_answers_every_workload(whole):
     _, found = whole
     assert all(figures_of(found, "peryton").values())

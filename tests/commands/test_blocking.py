@@ -190,7 +190,10 @@ def a_waiter_that_left_or_was_killed_takes_nothing(stage: Stage) -> None:
 
 @scenarios
 def waiters_time_out_by_their_own_deadlines(stage: Stage) -> None:
-    slow, quick, never = stage.blocked(("slow", "BLPOP k 0.15"), ("quick", "BLPOP k 0.05"), ("never", "BLPOP k 0"))
+    (never,) = stage.blocked(("never", "BLPOP k 0"))
+    slow, quick = stage.clients("slow", "quick")
+    slow.send("BLPOP", "k", 0.15)
+    quick.send("BLPOP", "k", 0.05)
     quick.read()
     slow.read()
     stage.client("pusher")("RPUSH", "k", "v")

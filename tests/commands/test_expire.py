@@ -6,7 +6,7 @@ from tests.commands.scenario import Scenarios, Stage, each
 
 scenarios = Scenarios()
 
-FOR_ACTIVE_EXPIRE_S = 5.0
+FOR_ACTIVE_EXPIRE_S = 20.0
 
 
 @scenarios
@@ -58,8 +58,8 @@ def the_server_expires_by_itself(stage: Stage) -> None:
 def seconds_are_rounded_to_the_nearest(stage: Stage) -> None:
     client = stage.client("client")
     for millis in (100_400, 100_900, 999_999_900):
-        client("SET", "k", "v", "PX", millis)
-        client.note_exactly("TTL", "k")
+        # In one piece, so that no time passes in between.
+        stage.note(f"{millis} ms", client.connection.pipeline([("SET", "k", "v", "PX", millis), ("TTL", "k")]))
     for moment in (4_102_444_800_000, 4_102_444_800_499, 4_102_444_800_500, 4_102_444_800_999):
         client("PEXPIREAT", "k", moment)
         client.note_exactly("EXPIRETIME", "k")
@@ -158,17 +158,17 @@ def expire_times_survive_a_move_and_a_swap(stage: Stage) -> None:
 @scenarios
 def inside_one_script_time_stands_still(stage: Stage) -> None:
     client = stage.client("client")
-    client("SET", "k", "v", "PX", 30)
-    client("EVAL", SPIN_PAST_THE_DEADLINE, 1, "k")
+    client.together(("SET", "k", "v", "PX", 30), ("EVAL", SPIN_PAST_THE_DEADLINE, 1, "k"))
     client("EXISTS", "k")
 
 
+# PTTL is not asked: in Redis 7.0 it alone looks at the clock, so that a key that exists has no time left.
 SPIN_PAST_THE_DEADLINE = """
 local before = redis.call('EXISTS', KEYS[1])
 local function now() local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end
 local start, calls = now(), 0
-while now() - start < 60 and calls < 1000000 do calls = calls + 1 end
-return {before, redis.call('EXISTS', KEYS[1]), redis.call('PTTL', KEYS[1]) > 0}
+while now() - start < 60 and calls < 200000 do calls = calls + 1 end
+return {before, redis.call('EXISTS', KEYS[1])}
 """
 
 

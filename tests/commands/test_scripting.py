@@ -154,7 +154,12 @@ redis.register_function{
 """
 
 
-@scenarios
+@scenarios.not_yet("monitor")
+def monitoring_is_not_for_scripts(stage: Stage) -> None:
+    stage.client("client")("EVAL", "return redis.call('MONITOR')", 0)
+
+
+@scenarios.not_yet("function")
 def functions_live_in_libraries(stage: Stage) -> None:
     client = stage.client("client")
     client("FUNCTION", "FLUSH")

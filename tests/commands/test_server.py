@@ -6,19 +6,20 @@ from typing import Any
 
 import pytest
 
-from tests.commands.compare import multiset
+from tests.commands.compare import pairs
 from tests.commands.generators import FAMILIES
+from tests.commands.not_yet import is_not_yet
 from tests.commands.scenario import Scenarios, Stage, each
-from tests.commands.test_differential import LEFT_OUT
 from tests.support.servers import Server
 
 scenarios = Scenarios()
 
-COMMANDS = sorted({name for family in FAMILIES.values() for name in family.names} - LEFT_OUT)
+COMMANDS = sorted({name for family in FAMILIES.values() for name in family.names})
+OF_LATER_VERSIONS = ("client|no-touch", "client|setinfo")
 
 
 def test_the_command_table(oracle: Server, peer: Server) -> None:
-    """Name, arity, flags, key positions and categories of every command that the generators draw."""
+    """Name, arity, flags, keys, categories and subcommands of every command that the generators draw."""
     tables = []
     for server in (oracle, peer):
         with server.connect() as connection:
@@ -33,18 +34,14 @@ def test_the_command_table(oracle: Server, peer: Server) -> None:
 def _row(reply: Any) -> Any:
     if not isinstance(reply, list):
         return reply
-    name, arity, flags, first, last, step, categories = reply[:7]
-    subcommands = reply[9] if len(reply) > 9 else []
-    return (
-        name,
-        arity,
-        multiset(flags),
-        first,
-        last,
-        step,
-        multiset(categories),
-        multiset(row[0] for row in subcommands),
-    )
+    name, arity, flags, first, last, step, categories, _, keys, subcommands = reply
+    if name == b"select":
+        arity = 2  # Peryton's takes a statement, too
+    # Redis has notes in some key specifications, and hints to proxies in a list of its own; Peryton has neither.
+    specs = [[(field, value) for field, value in pairs(spec) if field != b"notes"] for spec in keys]
+    others = {row[0].decode() for row in subcommands}
+    others = {other for other in others if not is_not_yet(other) and other not in OF_LATER_VERSIONS}
+    return (name, arity, flags, first, last, step, categories, specs, others)
 
 
 @scenarios
@@ -55,8 +52,8 @@ def the_keys_of_a_command(stage: Stage) -> None:
         GET k | MGET a b c | MSET a 1 b 2 | SET k v | DEL a b | RENAME a b | BITOP AND d a b
         LMOVE a b LEFT LEFT | BLPOP a b 0 | BLMPOP 0 2 a b LEFT | ZUNION 2 a b | ZUNIONSTORE d 2 a b WEIGHTS 1 2
         ZINTERCARD 2 a b LIMIT 5 | SORT a BY w_* STORE d | SORT a STORE d STORE e | EVAL script 2 a b c
-        EVAL script 0 a | EVAL script 9 a | FCALL f 1 a b | COPY a b | SMOVE a b m | OBJECT ENCODING a
-        MEMORY USAGE a | WATCH a b | XADD s * f v | PING | PUBLISH c m | SUBSCRIBE c | KEYS a | NOSUCH a | GET
+        EVAL script 0 a | EVAL script 9 a | COPY a b | SMOVE a b m | OBJECT ENCODING a
+        MEMORY USAGE a | WATCH a b | PING | PUBLISH c m | SUBSCRIBE c | KEYS a | NOSUCH a | GET
         MSET a | LCS a b | ZDIFFSTORE d 1 a | SINTERCARD 1 a | LMPOP 2 a b LEFT | MULTI | EXEC | CONFIG GET a
         SSUBSCRIBE c
         """
@@ -64,10 +61,20 @@ def the_keys_of_a_command(stage: Stage) -> None:
         client("COMMAND", "GETKEYS", *command.split())
 
 
+@scenarios.not_yet("fcall")
+def the_keys_of_a_function(stage: Stage) -> None:
+    stage.client("client")("COMMAND", "GETKEYS", "FCALL", "f", 1, "a", "b")
+
+
+@scenarios.not_yet("x")
+def the_keys_of_a_stream(stage: Stage) -> None:
+    stage.client("client")("COMMAND", "GETKEYS", "XADD", "s", "*", "f", "v")
+
+
 @scenarios
 def unknown_commands_are_told_apart(stage: Stage) -> None:
     client = stage.client("client")
-    client("COMMAND", "INFO", "nosuch", "get", "GET", "object|encoding", "object|nosuch")
+    client("COMMAND", "INFO", "nosuch", "get", "GET", "object|nosuch")
     client("COMMAND", "LIST", "FILTERBY", "PATTERN", "hincr*")
     client("COMMAND", "LIST", "FILTERBY", "ACLCAT", "nosuch")
     for command in each(
@@ -176,11 +183,21 @@ def wrong_arguments_to_server_commands(stage: Stage) -> None:
         """
         DBSIZE x | FLUSHALL x | FLUSHDB x y | SWAPDB 0 | SWAPDB 0 99 | SWAPDB x 0 | SELECT | SELECT x
         SELECT 99999999999999999999 | PING a b | ECHO | TIME x | ROLE x | LASTSAVE x | WAIT x 0 | WAIT 0 -1
-        WAIT 0 x | DEBUG NOPE | DEBUG | SHUTDOWN NOPE | REPLICAOF x | MEMORY NOPE | LATENCY NOPE | OBJECT NOPE k
+        WAIT 0 x | DEBUG NOPE | DEBUG | SHUTDOWN NOPE | MEMORY NOPE | OBJECT NOPE k
         READONLY | CLUSTER INFO | ASKING | RESET x | COMMAND x
         """
     ):
         client(*command.split())
+
+
+@scenarios.not_yet("replicaof")
+def wrong_arguments_to_replicaof(stage: Stage) -> None:
+    stage.client("client")("REPLICAOF", "x")
+
+
+@scenarios.not_yet("latency")
+def wrong_arguments_to_latency(stage: Stage) -> None:
+    stage.client("client")("LATENCY", "NOPE")
 
 
 test_server = scenarios.test()

@@ -11,7 +11,7 @@ def caching(stage: Stage, *options: str) -> tuple[Actor, Actor]:
     return cache, other
 
 
-@scenarios
+@scenarios.not_yet("client|tracking")
 def a_key_that_was_read_is_invalidated_once(stage: Stage) -> None:
     cache, other = caching(stage)
     other("MSET", "a", "1", "b", "2")
@@ -27,7 +27,7 @@ def a_key_that_was_read_is_invalidated_once(stage: Stage) -> None:
     cache("CLIENT", "TRACKINGINFO")
 
 
-@scenarios
+@scenarios.not_yet("client|tracking")
 def ones_own_writes_invalidate_unless_told_not_to(stage: Stage) -> None:
     for options in ((), ("NOLOOP",)):
         cache, _ = caching(stage, *options)
@@ -37,7 +37,7 @@ def ones_own_writes_invalidate_unless_told_not_to(stage: Stage) -> None:
         cache("CLIENT", "TRACKING", "OFF")
 
 
-@scenarios
+@scenarios.not_yet("client|tracking")
 def broadcasting_by_prefix(stage: Stage) -> None:
     cache, other = caching(stage, "BCAST", "PREFIX", "user:", "PREFIX", "item:")
     for key in ("user:1", "item:2", "other:3"):
@@ -47,7 +47,7 @@ def broadcasting_by_prefix(stage: Stage) -> None:
     cache("CLIENT", "TRACKINGINFO")
 
 
-@scenarios
+@scenarios.not_yet("client|tracking")
 def opting_in_and_out(stage: Stage) -> None:
     cache, other = caching(stage, "OPTIN")
     cache("GET", "a")
@@ -66,7 +66,7 @@ def opting_in_and_out(stage: Stage) -> None:
     cache.hears_nothing()
 
 
-@scenarios
+@scenarios.not_yet("client|tracking")
 def emptying_the_keyspace_invalidates_everything(stage: Stage) -> None:
     cache, other = caching(stage)
     cache("GET", "a")
@@ -74,7 +74,7 @@ def emptying_the_keyspace_invalidates_everything(stage: Stage) -> None:
     cache.read()
 
 
-@scenarios
+@scenarios.not_yet("client|tracking")
 def an_expired_key_is_invalidated(stage: Stage) -> None:
     cache, other = caching(stage)
     other("SET", "k", "v", "PX", 20)
@@ -82,7 +82,7 @@ def an_expired_key_is_invalidated(stage: Stage) -> None:
     cache.read()
 
 
-@scenarios
+@scenarios.not_yet("client|tracking")
 def options_that_do_not_go_together(stage: Stage) -> None:
     client = stage.client("client", protocol=3)
     for options in (

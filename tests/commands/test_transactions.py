@@ -133,9 +133,8 @@ def swapping_databases_touches_the_keys_that_differ(stage: Stage) -> None:
 @scenarios
 def a_watched_key_that_expires(stage: Stage) -> None:
     client, other = stage.clients("client", "other")
-    other("SET", "k", "v", "PX", 20)
-    client("WATCH", "k")
-    stage.sleep(0.05)
+    client.together(("SET", "k", "v", "PX", 50), ("WATCH", "k"))
+    stage.sleep(0.1)
     client("MULTI")
     client("PING")
     client("EXEC")

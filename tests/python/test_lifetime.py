@@ -222,3 +222,26 @@ def test_a_directory_of_another_process(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_made() -> None:
     with pytest.raises(peryton.ReplyError, match="cannot use the directory /dev/null/data"):
         peryton.open("/dev/null/data")
+
+
+def test_an_endless_script_can_be_killed_from_another_thread() -> None:
+    expect(
+        """
+        import peryton, threading, time
+        db = peryton.open()
+        for kill in (lambda: db.command("SCRIPT", "KILL"),):
+            failed = []
+            def loop():
+                try:
+                    db.command("EVAL", "while true do end", 0)
+                except peryton.PerytonError as error:
+                    failed.append(error)
+            thread = threading.Thread(target=loop)
+            thread.start()
+            time.sleep(0.3)
+            print(kill() in ("OK", True, b"OK"))
+            thread.join(20)
+            print(len(failed), thread.is_alive())
+        """,
+        "True\n1 False\n",
+    )

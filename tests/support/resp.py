@@ -213,7 +213,7 @@ class Connection:
     def read_many(self, count: int) -> list[Reply]:
         return [self.read() for _ in range(count)]
 
-    def read_to_end(self, timeout: float = 5.0) -> bytes:
+    def read_to_end(self, timeout: float = 20.0) -> bytes:
         """Every byte until the server closes the connection; TimeoutError if it does not."""
         self.socket.settimeout(timeout)
         data = self._buffer[self._position :]

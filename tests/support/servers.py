@@ -16,14 +16,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from tests.support.resp import Connection, ConnectionClosed, Simple
+from tests.support.resp import Connection, ConnectionClosed
 
 START_TIMEOUT_S = 20.0
+PORTS_TRIED = 3
+"""Another process may take a free port before the server does."""
 ORACLE_VERSION = "7.0.15"
 
 
@@ -54,7 +57,11 @@ def peryton_command(port: int) -> list[str]:
     """The command line of a Peryton that keeps nothing on disk."""
     start = os.environ.get("PERYTON_SERVE")
     words = shlex.split(start) if start else [sys.executable, "-m", "peryton", "serve"]
-    return [*words, "--port", str(port), "--dir", "none"]
+    return [*words, "--port", str(port), "--dir", "none", "--enable-debug-command"]
+
+
+CommandLine = Callable[[int, Path], list[str]]
+"""Makes a server's command line of its port and its folder."""
 
 
 @dataclass(eq=False)
@@ -101,32 +108,51 @@ class Server:
         self.folder.cleanup()
 
 
-def start(name: str, command_line: list[str], port: int, folder: tempfile.TemporaryDirectory[str]) -> Server:
-    """Start a server and wait until it answers PING; its log is part of the error if it does not."""
+def start(name: str, command_line: CommandLine) -> Server:
+    """Start a server and wait until it answers; its log is part of the error if it does not."""
+    for _ in range(PORTS_TRIED):
+        server = _launch(name, command_line)
+        if _answers(server):
+            return server
+        tail = server.log_tail()
+        server.stop()
+        if b"in use" not in tail.lower().encode():
+            break
+    raise RuntimeError(f"{name} did not answer\n{server.process.args!r}\n{tail}")
+
+
+def _launch(name: str, command_line: CommandLine) -> Server:
+    port, folder = free_port(), tempfile.TemporaryDirectory(prefix=f"{name}-")
     log = Path(folder.name, "server.log")
     # Redis sorts text by LC_COLLATE (SORT ... ALPHA), so the locale is fixed.
     environment = os.environ | {"LC_ALL": "C"}
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command_line, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
+            command_line(port, Path(folder.name)),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
         )
-    server = Server(name, port, process, log, folder)
+    return Server(name, port, process, log, folder)
+
+
+def _answers(server: Server) -> bool:
+    """Whether the server, and not another process that took the port first, answers in time."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and not server.died():
         try:
-            with Connection(port, timeout=1) as connection:
-                if connection("PING") == Simple(b"PONG"):
-                    return server
+            with Connection(server.port, timeout=1) as connection:
+                if b"process_id:%d\r\n" % server.process.pid in bytes(connection("INFO", "server")):
+                    return True
         except (OSError, ConnectionClosed):
-            time.sleep(0.02)
-    tail = server.log_tail()
-    server.stop()
-    raise RuntimeError(f"{name} did not answer PING\n{shlex.join(command_line)}\n{tail}")
+            pass
+        time.sleep(0.02)
+    return False
 
 
-def start_redis(executable: str, name: str = "redis", options: list[str] | None = None) -> Server:
-    port, folder = free_port(), tempfile.TemporaryDirectory(prefix=f"{name}-")
-    return start(name, redis_command(executable, port, Path(folder.name)) + (options or []), port, folder)
+def start_redis(executable: str, name: str = "redis", options: Sequence[str] = ()) -> Server:
+    return start(name, lambda port, folder: [*redis_command(executable, port, folder), *options])
 
 
 def start_oracle() -> Server:
@@ -156,5 +182,4 @@ def start_peer() -> Server:
         if executable is None:
             pytest.fail(f"PERYTON_PEER={peer}: no such server")
         return start_redis(executable, "peer", options)
-    port, folder = free_port(), tempfile.TemporaryDirectory(prefix="peryton-")
-    return start("peryton", peryton_command(port) + options, port, folder)
+    return start("peryton", lambda port, _: [*peryton_command(port), *options])

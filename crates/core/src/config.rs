@@ -1,7 +1,10 @@
 //! Settings of a store, under Redis's names where the meaning is the same; CONFIG GET and SET read this table.
 
+use crate::ds::number;
 use crate::error::{Error, Result};
 use crate::keyspace::{EventClass, Keyspace};
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 /// Settings that have no better home. Those of the keyspace live there.
 #[derive(Clone, Debug)]
@@ -61,56 +64,107 @@ impl Default for Config {
             timeout_s: 0,
             maxclients: 10_000,
             statement_timeout_ms: 60_000,
-            inert: INERT.iter().map(|(name, value)| (*name, value.to_string())).collect(),
+            inert: INERT.iter().map(|(name, value, _)| (*name, value.to_string())).collect(),
         }
     }
 }
 
 /// Settings that clients and test suites read or set, which change nothing here.
-const INERT: [(&str, &str); 14] = [
-    ("save", ""),
-    ("appendonly", "no"),
-    ("appendfsync", "everysec"),
-    ("databases", "16"),
-    ("tcp-keepalive", "300"),
-    ("hz", "10"),
-    ("dynamic-hz", "yes"),
-    ("lazyfree-lazy-eviction", "yes"),
-    ("lazyfree-lazy-expire", "yes"),
-    ("lazyfree-lazy-server-del", "yes"),
-    ("lazyfree-lazy-user-del", "yes"),
-    ("activedefrag", "no"),
-    ("maxmemory-samples", "5"),
-    ("proto-max-bulk-len", "536870912"),
+const INERT: [(&str, &str, Check); 14] = [
+    ("save", "", Check::None),
+    ("appendonly", "no", Check::YesOrNo),
+    ("appendfsync", "everysec", Check::OneOf(&["everysec", "always", "no"])),
+    ("databases", "16", Check::Immutable),
+    ("tcp-keepalive", "300", Check::Integer(0..=I32_MAX)),
+    ("hz", "10", Check::Integer(0..=I32_MAX)),
+    ("dynamic-hz", "yes", Check::YesOrNo),
+    ("lazyfree-lazy-eviction", "yes", Check::YesOrNo),
+    ("lazyfree-lazy-expire", "yes", Check::YesOrNo),
+    ("lazyfree-lazy-server-del", "yes", Check::YesOrNo),
+    ("lazyfree-lazy-user-del", "yes", Check::YesOrNo),
+    ("activedefrag", "no", Check::YesOrNo),
+    ("maxmemory-samples", "5", Check::Integer(1..=I32_MAX)),
+    ("proto-max-bulk-len", "536870912", Check::Bytes(1 << 20..=i64::MAX)),
 ];
+
+const I32_MAX: i64 = i32::MAX as i64;
+
+/// What a setting that changes nothing may be set to.
+enum Check {
+    None,
+    Immutable,
+    YesOrNo,
+    OneOf(&'static [&'static str]),
+    Integer(RangeInclusive<i64>),
+    Bytes(RangeInclusive<i64>),
+}
+
+impl Check {
+    /// The value as CONFIG GET shows it.
+    fn canonical(&self, text: &str) -> Checked<String> {
+        Ok(match self {
+            Check::None => text.to_string(),
+            Check::Immutable => return Err("can't set immutable config".into()),
+            Check::YesOrNo if ["yes", "no"].iter().any(|word| word.eq_ignore_ascii_case(text)) => {
+                text.to_ascii_lowercase()
+            }
+            Check::YesOrNo => return Err("argument must be 'yes' or 'no'".into()),
+            Check::OneOf(words) => one_of(text, words)?.to_string(),
+            Check::Integer(bounds) => integer::<i64>(text, bounds.clone())?.to_string(),
+            Check::Bytes(bounds) => within(bytes(text)?, bounds.clone())?.to_string(),
+        })
+    }
+}
+
+/// A value, or what is wrong with its text, in Redis's words.
+type Checked<T> = std::result::Result<T, Cow<'static, str>>;
 
 /// Where a setting is read and written.
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
     get: fn(&Config, &Keyspace) -> String,
-    set: fn(&mut Config, &mut Keyspace, &str) -> Option<()>,
+    set: fn(&mut Config, &mut Keyspace, &str) -> Checked<()>,
 }
 
-fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
-    text.parse().ok()
+fn integer<T: TryFrom<i64>>(text: &str, bounds: RangeInclusive<i64>) -> Checked<T> {
+    let value = number::parse_i64(text.as_bytes()).ok_or("argument couldn't be parsed into an integer")?;
+    T::try_from(within(value, bounds)?).map_err(|_| "argument is too large".into())
+}
+
+fn within(value: i64, bounds: RangeInclusive<i64>) -> Checked<i64> {
+    if bounds.contains(&value) {
+        return Ok(value);
+    }
+    let (min, max) = bounds.into_inner();
+    Err(format!("argument must be between {min} and {max} inclusive").into())
 }
 
 /// Bytes with Redis's units: `1k` is 1000, `1kb` 1024, and so on.
-fn bytes(text: &str) -> Option<u64> {
+fn bytes(text: &str) -> Checked<i64> {
     let text = text.to_ascii_lowercase();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let unit: u64 = match &text[digits..] {
-        "" | "b" => 1,
-        "k" => 1000,
-        "kb" => 1 << 10,
-        "m" => 1_000_000,
-        "mb" => 1 << 20,
-        "g" => 1_000_000_000,
-        "gb" => 1 << 30,
-        _ => return None,
+    let unit = match &text[digits..] {
+        "" | "b" => Some(1),
+        "k" => Some(1000),
+        "kb" => Some(1 << 10),
+        "m" => Some(1_000_000),
+        "mb" => Some(1 << 20),
+        "g" => Some(1_000_000_000),
+        "gb" => Some(1 << 30),
+        _ => None,
     };
-    text[..digits].parse::<u64>().ok()?.checked_mul(unit)
+    let number = text[..digits].parse::<i64>().ok().zip(unit);
+    number.and_then(|(number, unit)| number.checked_mul(unit)).ok_or("argument must be a memory value".into())
+}
+
+fn size(text: &str, bounds: RangeInclusive<i64>) -> Checked<usize> {
+    Ok(within(bytes(text)?, bounds)? as usize)
+}
+
+fn one_of(text: &str, words: &'static [&'static str]) -> Checked<&'static str> {
+    let found = words.iter().find(|word| word.eq_ignore_ascii_case(text));
+    found.copied().ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", ")).into())
 }
 
 /// Policies of Redis 7.
@@ -125,12 +179,13 @@ const POLICIES: [&str; 8] = [
     "noeviction",
 ];
 
+/// A threshold that is a number of elements, or of bytes.
 macro_rules! threshold {
-    ($name:literal, $field:ident) => {
+    ($name:literal, $field:ident, $read:ident, $bounds:expr) => {
         Parameter {
             name: $name,
             get: |_, k| k.shared.thresholds.$field.to_string(),
-            set: |_, k, v| number(v).map(|n| k.shared.thresholds.$field = n),
+            set: |_, k, v| $read(v, $bounds).map(|n| k.shared.thresholds.$field = n),
         }
     };
 }
@@ -140,50 +195,54 @@ pub static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "maxmemory",
         get: |c, _| c.maxmemory.to_string(),
-        set: |c, _, v| bytes(v).map(|n| c.maxmemory = n),
+        set: |c, _, v| bytes(v).map(|n| c.maxmemory = n as u64),
     },
     Parameter {
         name: "maxmemory-policy",
         get: |c, _| c.maxmemory_policy.clone(),
         set: |c, k, v| {
-            let policy = POLICIES.iter().find(|p| p.eq_ignore_ascii_case(v))?;
+            let policy = one_of(v, &POLICIES)?;
             k.shared.clock.lfu = policy.ends_with("lfu");
             c.maxmemory_policy = policy.to_string();
-            Some(())
+            Ok(())
         },
     },
     Parameter {
         name: "slowlog-log-slower-than",
         get: |c, _| c.slowlog_log_slower_than_us.to_string(),
-        set: |c, _, v| number(v).map(|n| c.slowlog_log_slower_than_us = n),
+        set: |c, _, v| integer(v, -1..=i64::MAX).map(|n| c.slowlog_log_slower_than_us = n),
     },
     Parameter {
         name: "slowlog-max-len",
         get: |c, _| c.slowlog_max_len.to_string(),
-        set: |c, _, v| number(v).map(|n| c.slowlog_max_len = n),
+        set: |c, _, v| integer(v, 0..=i64::MAX).map(|n| c.slowlog_max_len = n),
     },
     Parameter {
         name: "busy-reply-threshold",
         get: |c, _| c.busy_reply_threshold_ms.to_string(),
-        set: |c, _, v| number(v).map(|n| c.busy_reply_threshold_ms = n),
+        set: |c, _, v| integer(v, 0..=i64::MAX).map(|n| c.busy_reply_threshold_ms = n),
     },
     Parameter {
         name: "lua-time-limit",
         get: |c, _| c.busy_reply_threshold_ms.to_string(),
-        set: |c, _, v| number(v).map(|n| c.busy_reply_threshold_ms = n),
+        set: |c, _, v| integer(v, 0..=i64::MAX).map(|n| c.busy_reply_threshold_ms = n),
     },
     Parameter {
         name: "requirepass",
         get: |c, _| c.requirepass.clone(),
         set: |c, _, v| {
             c.requirepass = v.to_string();
-            Some(())
+            Ok(())
         },
     },
     Parameter {
         name: "notify-keyspace-events",
         get: |c, _| c.notify.letters(),
-        set: |c, _, v| EventClass::from_letters(v).map(|classes| c.notify = classes),
+        set: |c, _, v| {
+            let wrong = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+            c.notify = EventClass::from_letters(v).ok_or(wrong)?;
+            Ok(())
+        },
     },
     Parameter {
         name: "client-output-buffer-limit",
@@ -200,48 +259,52 @@ pub static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "timeout",
         get: |c, _| c.timeout_s.to_string(),
-        set: |c, _, v| number(v).map(|n| c.timeout_s = n),
+        set: |c, _, v| integer(v, 0..=I32_MAX).map(|n| c.timeout_s = n),
     },
     Parameter {
         name: "maxclients",
         get: |c, _| c.maxclients.to_string(),
-        set: |c, _, v| number(v).filter(|n| *n > 0).map(|n| c.maxclients = n),
+        set: |c, _, v| integer(v, 1..=u32::MAX as i64).map(|n| c.maxclients = n),
     },
     Parameter {
         name: "statement-timeout",
         get: |c, _| c.statement_timeout_ms.to_string(),
-        set: |c, _, v| number(v).map(|n| c.statement_timeout_ms = n),
+        set: |c, _, v| integer(v, 0..=i64::MAX).map(|n| c.statement_timeout_ms = n),
     },
-    threshold!("hash-max-listpack-entries", hash_entries),
-    threshold!("hash-max-ziplist-entries", hash_entries),
-    threshold!("hash-max-listpack-value", hash_value),
-    threshold!("hash-max-ziplist-value", hash_value),
-    threshold!("set-max-intset-entries", set_integers),
-    threshold!("zset-max-listpack-entries", zset_entries),
-    threshold!("zset-max-ziplist-entries", zset_entries),
-    threshold!("zset-max-listpack-value", zset_value),
-    threshold!("zset-max-ziplist-value", zset_value),
-    threshold!("list-max-listpack-size", list_node),
-    threshold!("list-max-ziplist-size", list_node),
+    threshold!("hash-max-listpack-entries", hash_entries, integer, 0..=i64::MAX),
+    threshold!("hash-max-ziplist-entries", hash_entries, integer, 0..=i64::MAX),
+    threshold!("hash-max-listpack-value", hash_value, size, 0..=i64::MAX),
+    threshold!("hash-max-ziplist-value", hash_value, size, 0..=i64::MAX),
+    threshold!("set-max-intset-entries", set_integers, integer, 0..=i64::MAX),
+    threshold!("zset-max-listpack-entries", zset_entries, integer, 0..=i64::MAX),
+    threshold!("zset-max-ziplist-entries", zset_entries, integer, 0..=i64::MAX),
+    threshold!("zset-max-listpack-value", zset_value, size, 0..=i64::MAX),
+    threshold!("zset-max-ziplist-value", zset_value, size, 0..=i64::MAX),
+    threshold!("list-max-listpack-size", list_node, integer, i32::MIN as i64..=I32_MAX),
+    threshold!("list-max-ziplist-size", list_node, integer, i32::MIN as i64..=I32_MAX),
 ];
 
 /// `normal 0 0 0 pubsub 32mb 8mb 60`: any number of groups of four words.
-fn set_output_limits(config: &mut Config, text: &str) -> Option<()> {
+fn set_output_limits(config: &mut Config, text: &str) -> Checked<()> {
     let words: Vec<&str> = text.split_whitespace().collect();
     if words.is_empty() || !words.len().is_multiple_of(4) {
-        return None;
+        return Err("Wrong number of arguments in buffer limit configuration.".into());
     }
     for group in words.chunks(4) {
-        let limit =
-            OutputLimit { hard_bytes: bytes(group[1])?, soft_bytes: bytes(group[2])?, soft_seconds: number(group[3])? };
+        let wrong = |_| "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
+        let limit = OutputLimit {
+            hard_bytes: bytes(group[1]).map_err(wrong)? as u64,
+            soft_bytes: bytes(group[2]).map_err(wrong)? as u64,
+            soft_seconds: integer(group[3], 0..=i64::MAX).map_err(wrong)?,
+        };
         match group[0] {
             "normal" => config.output_buffer_normal = limit,
             "pubsub" => config.output_buffer_pubsub = limit,
             "slave" | "replica" => {}
-            _ => return None,
+            _ => return Err("Invalid client class specified in buffer limit configuration.".into()),
         }
     }
-    Some(())
+    Ok(())
 }
 
 /// All settings and their values, by name.
@@ -252,17 +315,18 @@ pub fn all(config: &Config, keyspace: &Keyspace) -> Vec<(&'static str, String)> 
 
 /// Sets one setting; the error is what CONFIG SET says of it.
 pub fn set(config: &mut Config, keyspace: &mut Keyspace, name: &str, value: &str) -> Result<()> {
+    let failed = |name: &str, why: Cow<'static, str>| {
+        Error::err(format!("CONFIG SET failed (possibly related to argument '{name}') - {why}"))
+    };
     if let Some(parameter) = PARAMETERS.iter().find(|p| p.name.eq_ignore_ascii_case(name)) {
-        return (parameter.set)(config, keyspace, value).ok_or_else(|| {
-            let name = name.to_ascii_lowercase();
-            Error::err(format!(
-                "CONFIG SET failed (possibly related to argument '{name}') - argument couldn't be parsed"
-            ))
-        });
+        return (parameter.set)(config, keyspace, value).map_err(|why| failed(parameter.name, why));
     }
-    let inert = config.inert.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name));
-    let unknown = || Error::err(format!("Unknown option or number of arguments for CONFIG SET - '{name}'"));
-    inert.map(|(_, kept)| *kept = value.to_string()).ok_or_else(unknown)
+    let Some(at) = INERT.iter().position(|(known, ..)| known.eq_ignore_ascii_case(name)) else {
+        return Err(Error::err(format!("Unknown option or number of arguments for CONFIG SET - '{name}'")));
+    };
+    let (name, _, check) = &INERT[at];
+    config.inert[at].1 = check.canonical(value).map_err(|why| failed(name, why))?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -279,7 +343,7 @@ mod tests {
             ("x", None),
             ("1x", None),
         ] {
-            assert_eq!(bytes(text), expected, "{text}");
+            assert_eq!(expected, bytes(text).ok(), "{text}");
         }
     }
 
@@ -287,7 +351,8 @@ mod tests {
     fn every_value_read_can_be_set_again() {
         let (mut config, mut keyspace) = (Config::default(), Keyspace::new(1));
         for (name, value) in all(&config.clone(), &keyspace) {
-            set(&mut config, &mut keyspace, name, &value).unwrap();
+            let result = set(&mut config, &mut keyspace, name, &value);
+            assert!(result.is_ok() || name == "databases", "{name}");
         }
         assert!(set(&mut config, &mut keyspace, "maxmemory", "lots").is_err());
         assert!(set(&mut config, &mut keyspace, "no-such-setting", "1").is_err());

@@ -120,6 +120,16 @@ impl Error {
         }
     }
 
+    /// An error that quotes an argument as C would print it: up to a zero; line breaks at the end are cut, as Redis does.
+    pub fn about(before: &str, argument: &[u8], after: &str) -> Self {
+        let argument = argument.split(|byte| *byte == 0).next().unwrap_or_default();
+        let mut text = [before.as_bytes(), argument, after.as_bytes()].concat();
+        while text.last().is_some_and(|byte| matches!(byte, b'\r' | b'\n')) {
+            text.pop();
+        }
+        Self::quoting(Code::Err, text)
+    }
+
     /// The sentence as it goes over the wire.
     pub fn message_bytes(&self) -> &[u8] {
         self.bytes.as_deref().unwrap_or(self.message.as_bytes())

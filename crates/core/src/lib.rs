@@ -10,6 +10,7 @@ pub mod directory;
 pub mod ds;
 pub mod env;
 pub mod memory;
+pub mod meter;
 pub mod reply;
 
 pub mod value;

@@ -20,6 +20,13 @@ pub const DATABASES: usize = 16;
 pub const LAZY_FREE_BYTES: usize = 64 * 1024;
 /// Deepest nesting of a reply built by a script.
 pub const REPLY_DEPTH_MAX: usize = 128;
+/// Most elements of a script's reply, those of nested tables included.
+pub const SCRIPT_REPLY_ELEMENTS_MAX: usize = 8 << 20;
+/// Most bytes of the strings in a script's reply.
+pub const SCRIPT_REPLY_BYTES_MAX: usize = STRING_BYTES_MAX;
+/// Stack of the threads that serve requests, bytes. Callers in their own threads need not have so much: what recurses
+/// (statements, scripts' data, replies) is limited to what fits 512 kB, as tests show.
+pub const THREAD_STACK_BYTES: usize = 8 << 20;
 /// Most columns of a table.
 pub const COLUMNS_MAX: usize = 1000;
 /// Most columns of an index.
@@ -34,14 +41,24 @@ pub const ROW_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const SQL_BYTES_MAX: usize = 1024 * 1024;
 /// Most parameters of one SQL statement (SQLite's default).
 pub const SQL_PARAMETERS_MAX: usize = 32766;
-/// Deepest expression of a statement (SQLite's default).
-pub const SQL_EXPRESSION_DEPTH_MAX: usize = 1000;
+/// Deepest expression of a statement. Compiling one takes 0.6 kB of the thread's stack a level: half of SQLite's default
+/// fits the smallest stack we promise to run on, 512 kB, where SQLite's whole default does not.
+pub const SQL_EXPRESSION_DEPTH_MAX: usize = 500;
+/// Deepest stack of SQLite's parser (its default): it grows on the heap, and keeps subqueries and calls from nesting
+/// deeper than what compiles them can bear.
+pub const SQL_PARSER_DEPTH_MAX: usize = 2500;
 /// Most SELECTs joined by UNION and the like (SQLite's default).
 pub const SQL_COMPOUND_MAX: usize = 500;
+/// Longest pattern of LIKE and GLOB, bytes: matching recurses once for each wildcard.
+pub const SQL_PATTERN_BYTES_MAX: usize = 1000;
+/// Longest value that SQL makes or reads, bytes: none longer fits into a row.
+pub const SQL_VALUE_BYTES_MAX: usize = ROW_BYTES_MAX;
 /// Longest statement that is kept in the cache, bytes.
 pub const SQL_CACHED_BYTES_MAX: usize = 16 * 1024;
 /// Largest result of one statement, bytes.
 pub const SQL_RESULT_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Most memory that one statement may take of SQLite for compiling, sorting, grouping and its values, bytes.
+pub const SQL_MEMORY_BYTES_MAX: usize = SQL_RESULT_BYTES_MAX;
 /// Keys that the SQL table `keys` reads at once.
 pub const SQL_KEYS_BATCH: usize = 256;
 /// Cached statements per store.
@@ -58,3 +75,7 @@ pub const SCRIPT_DATA_DEPTH_MAX: usize = 1000;
 pub const SCRIPT_CALLBACKS_MAX: usize = 100;
 /// Most values that one call of `struct.unpack` gives (Lua's limit for a function's stack is 8000).
 pub const SCRIPT_RESULTS_MAX: i32 = 7900;
+/// Most bytes queued between MULTI and EXEC.
+pub const MULTI_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most elements picked with repetition by SRANDMEMBER and its kin: the one count that no data bounds.
+pub const SAMPLE_MAX: u64 = 1 << 22;

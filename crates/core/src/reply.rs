@@ -44,6 +44,8 @@ pub enum Reply {
     Pairs(Vec<(Reply, Reply)>),
     /// A message the client did not ask for; RESP2: array.
     Push(Vec<Reply>),
+    /// A reply in a version of the protocol (2 or 3) that the session no longer speaks: HELLO came after it in EXEC.
+    As(u8, Box<Reply>),
     /// Several replies to one request (SUBSCRIBE with many channels), one after another.
     Many(Vec<Reply>),
 }
@@ -72,6 +74,19 @@ impl Reply {
     /// An array of bulk strings.
     pub fn bulks<T: AsRef<[u8]>>(items: impl IntoIterator<Item = T>) -> Reply {
         Reply::Array(items.into_iter().map(Reply::bulk).collect())
+    }
+
+    /// About the memory it takes, bytes.
+    pub fn bytes(&self) -> usize {
+        let inside = match self {
+            Reply::Bulk(bytes) | Reply::Verbatim(_, bytes) | Reply::BigNumber(bytes) => bytes.len(),
+            Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Many(items) => {
+                items.iter().map(Reply::bytes).sum()
+            }
+            Reply::Map(pairs) | Reply::Pairs(pairs) => pairs.iter().map(|(a, b)| a.bytes() + b.bytes()).sum(),
+            _ => 0,
+        };
+        size_of::<Reply>() + inside
     }
 
     /// True for an error reply.

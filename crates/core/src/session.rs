@@ -99,8 +99,6 @@ pub struct Session {
     pub multi: Option<Multi>,
     /// Watched keys with the version each had.
     pub watched: HashMap<(usize, Box<[u8]>), u64>,
-    /// Set when the session's own view of watched keys broke for another reason (such as a database swap).
-    pub watch_broken: bool,
     /// Subscribed channels.
     pub channels: BTreeSet<Box<[u8]>>,
     /// Subscribed patterns.
@@ -111,6 +109,8 @@ pub struct Session {
     pub blocked: Option<Blocked>,
     /// Replies and pushes that its door has yet to take.
     pub outbox: Vec<Reply>,
+    /// Bytes in the outbox since its door last emptied it.
+    pub outbox_bytes: usize,
     /// Close after what is in the outbox is sent (QUIT, CLIENT KILL on oneself).
     pub closing: bool,
     /// Close at once (CLIENT KILL by another).
@@ -142,12 +142,12 @@ impl Session {
             reply_mode: ReplyMode::On,
             multi: None,
             watched: HashMap::new(),
-            watch_broken: false,
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
             shard_channels: BTreeSet::new(),
             blocked: None,
             outbox: Vec::new(),
+            outbox_bytes: 0,
             closing: false,
             killed: false,
             no_evict: false,
@@ -159,6 +159,10 @@ impl Session {
 
     /// Puts a reply or push into the outbox and wakes the door.
     pub fn post(&mut self, reply: Reply) {
+        if self.outbox.is_empty() {
+            self.outbox_bytes = 0;
+        }
+        self.outbox_bytes += reply.bytes();
         self.outbox.push(reply);
         self.waker.wake();
     }

@@ -5,6 +5,7 @@ use crate::env::{Env, Xoshiro};
 use crate::error::{Code, Error};
 use crate::keyspace::{EventClass, Keyspace, Wants};
 use crate::limits;
+use crate::meter::Meter;
 use crate::procedure::Scripts;
 use crate::pubsub::PubSub;
 use crate::session::{Session, SessionId};
@@ -80,6 +81,8 @@ pub struct State {
     pub command_stats: Vec<CommandStats>,
     /// Scripts and the interpreter that runs them.
     pub scripts: Scripts,
+    /// How many requests are executed a second.
+    pub request_rate: Meter,
     /// Slow requests.
     pub slowlog: SlowLog,
     /// All sessions but the one being served.
@@ -96,6 +99,8 @@ pub struct State {
     pub active_expire: bool,
     /// SHUTDOWN was called: the doors close, and who opened them ends the process.
     pub shutdown_wanted: bool,
+    /// Whether DEBUG may be used.
+    pub debug_allowed: bool,
     /// Effects kept for tests, when `wants` asks for them and nobody logs.
     pub recorded: Option<Vec<Effect>>,
     next_session: SessionId,
@@ -123,6 +128,7 @@ impl State {
             stats: Stats::default(),
             command_stats: vec![CommandStats::default(); commands],
             scripts: Scripts::default(),
+            request_rate: Meter::default(),
             slowlog: SlowLog::default(),
             sessions: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -131,6 +137,7 @@ impl State {
             wants: Wants::empty(),
             active_expire: true,
             shutdown_wanted: false,
+            debug_allowed: false,
             recorded: None,
             next_session: 1,
             wall_us: now_us,

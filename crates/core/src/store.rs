@@ -1,16 +1,21 @@
 //! The facade: open a store, take its baton, serve requests of sessions, close it.
 
+#[cfg(test)]
+mod tests;
+
 pub use crate::command::is_statement;
 
 use crate::command::{connection, dispatch, table, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::procedure::Watch;
 use crate::reply::Reply;
 use crate::session::{Door, Session, SessionId, Waker};
 use crate::state::State;
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +29,8 @@ pub struct Options {
     pub env: Option<Box<dyn Env>>,
     /// The data directory, which must be no other store's; None: in memory only.
     pub dir: Option<PathBuf>,
+    /// Whether DEBUG may be used; it can undo and hold up everything, so it is for tests.
+    pub debug_commands: bool,
 }
 
 /// A store: keyspace and tables in one process. Handles are cheap to copy and may be used from any thread.
@@ -58,6 +65,16 @@ impl ScriptsWatch {
         Some(Duration::from_nanos(now_ns.saturating_sub(since_ns)))
     }
 
+    /// True when the running script has run a command that writes.
+    pub fn has_written(&self) -> bool {
+        self.watch.has_written()
+    }
+
+    /// What others get to hear while a script overruns.
+    pub fn busy() -> Error {
+        crate::procedure::budget::busy()
+    }
+
     /// Ends the running script soon, unless it has written: what SCRIPT KILL answers.
     pub fn kill(&self) -> Result<()> {
         self.watch.kill()
@@ -81,7 +98,8 @@ impl Store {
         let mut env = options.env.unwrap_or_else(|| Box::new(SystemEnv::new()));
         let opened = (Instant::now(), env.monotonic_ns());
         let directory = options.dir.as_deref().map(Directory::claim).transpose()?;
-        let state = State::new(env, table::TABLE.size());
+        let mut state = State::new(env, table::TABLE.size());
+        state.debug_allowed = options.debug_commands;
         let shared = Shared {
             scripts_watch: ScriptsWatch { watch: state.scripts.watch().clone(), opened },
             state: Mutex::new(state),
@@ -145,7 +163,8 @@ impl Store {
                 if store.is_closed() {
                     return;
                 }
-                pause = store.enter().keep_house();
+                // A panic here was reported by the hook; the house is kept again in a moment.
+                pause = catch_unwind(AssertUnwindSafe(|| store.enter().keep_house())).unwrap_or(pause);
                 let shared = store.shared;
                 shared.housekeeper.sleep(pause);
             }
@@ -182,7 +201,9 @@ impl Baton<'_> {
     pub fn open_session(&mut self, door: Door, waker: Arc<dyn Waker>) -> SessionId {
         self.state.tick();
         let id = self.state.new_session_id();
-        let session = Session::new(id, door, self.state.clock.now_ms, waker);
+        let mut session = Session::new(id, door, self.state.clock.now_ms, waker);
+        // Whoever comes while no password is set stays in when one is set later (Redis 7).
+        session.authenticated = self.state.config.requirepass.is_empty();
         self.state.sessions.insert(id, Box::new(session));
         self.state.stats.connections += 1;
         id
@@ -216,6 +237,7 @@ impl Baton<'_> {
     fn keep_house(&mut self) -> Duration {
         self.state.tick();
         let state = &mut *self.state;
+        state.request_rate.sample(state.monotonic_ns, state.stats.commands);
         let next = waiting::expire(state);
         let mut effect = state.new_effect();
         let (now_ms, mut slice) = (state.clock.now_ms, 0);
@@ -242,6 +264,16 @@ impl Baton<'_> {
     }
 }
 
+/// Reports a panic, and makes the error that the client gets.
+#[cold]
+fn bug(args: &[&[u8]], panic: &(dyn Any + Send)) -> Reply {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("no message");
+    let command = args.first().map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default();
+    eprintln!("peryton: BUG in {command}: {text}; please report it");
+    Reply::Error(Error::new(Code::Bug, format!("{command} failed inside Peryton: {text}; it may be half done")))
+}
+
 /// A session being served; it goes back to the others when this is dropped.
 pub struct Active<'a> {
     session: Option<Box<Session>>,
@@ -261,7 +293,10 @@ impl Active<'_> {
     #[inline]
     pub fn execute(&mut self, args: &[&[u8]]) -> Reply {
         let Some(session) = &mut self.session else { return Reply::None };
-        dispatch::request(self.state, session, args)
+        let state = &mut *self.state;
+        // Invariant 12: a bug in a command is that command's error, not the end of the server.
+        catch_unwind(AssertUnwindSafe(|| dispatch::request(state, session, args)))
+            .unwrap_or_else(|panic| bug(args, &*panic))
     }
 
     /// The session itself.

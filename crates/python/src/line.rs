@@ -10,8 +10,8 @@ use peryton_core::session::{Door, SessionId, Waker};
 use peryton_core::store::{Active, Baton, Store};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A request kept until the session no longer waits in a blocking command.
@@ -20,7 +20,10 @@ pub type Request = Vec<Vec<u8>>;
 /// A line to a store.
 pub struct Line {
     store: Store,
-    id: SessionId,
+    /// The session, once it is open.
+    id: OnceLock<SessionId>,
+    /// Its first database and protocol.
+    start: (usize, u8),
     bell: Arc<Bell>,
     desk: Mutex<Desk>,
     closed: AtomicBool,
@@ -80,35 +83,68 @@ pub struct Turn<'a> {
 }
 
 impl Line {
-    /// A new session in database `db`, speaking `protocol`. Waits for the baton.
+    /// A line to a session in database `db`, speaking `protocol`. The session opens with the first turn, so that
+    /// opening a line waits for nobody: it may be wanted to end a script that holds the baton.
     pub fn open(store: &Store, db: usize, protocol: u8) -> Line {
-        let bell = Arc::new(Bell::default());
-        let mut baton = store.enter();
-        let id = baton.open_session(Door::Embedded, bell.clone());
-        if let Some(mut active) = baton.activate(id) {
-            let session = active.session();
-            (session.db, session.protocol) = (db, protocol);
-            // Whoever is in the process has the data anyway; the password is for doors that others can reach.
-            session.authenticated = true;
+        Line {
+            store: store.clone(),
+            id: OnceLock::new(),
+            start: (db, protocol),
+            bell: Arc::new(Bell::default()),
+            desk: Mutex::default(),
+            closed: AtomicBool::new(false),
         }
-        drop(baton);
-        Line { store: store.clone(), id, bell, desk: Mutex::default(), closed: AtomicBool::new(false) }
     }
 
     /// Waits for the line and the baton.
     pub fn turn(&self) -> Turn<'_> {
         // The desk first, always: a holder of the baton never waits for a desk.
-        Turn { desk: self.desk.lock(), baton: self.store.enter(), line: self }
+        let desk = self.desk.lock();
+        self.turn_with(desk, self.store.enter())
     }
 
     /// The line and the baton, if both are free.
     pub fn try_turn(&self) -> Option<Turn<'_>> {
-        Some(Turn { desk: self.desk.try_lock()?, baton: self.store.try_enter()?, line: self })
+        let desk = self.desk.try_lock()?;
+        Some(self.turn_with(desk, self.store.try_enter()?))
+    }
+
+    fn turn_with<'a>(&'a self, desk: MutexGuard<'a, Desk>, mut baton: Baton<'a>) -> Turn<'a> {
+        // Under the baton, so only once.
+        self.id.get_or_init(|| {
+            let id = baton.open_session(Door::Embedded, self.bell.clone());
+            if let Some(mut active) = baton.activate(id) {
+                let session = active.session();
+                (session.db, session.protocol) = self.start;
+                // Whoever is in the process has the data anyway; the password is for doors that others can reach.
+                session.authenticated = true;
+            }
+            id
+        });
+        Turn { desk, baton, line: self }
     }
 
     /// The next reply or push, if it is there already; does not enter the store.
     pub fn take(&self) -> Option<Reply> {
         self.desk.try_lock()?.inbox.pop_front()
+    }
+
+    /// Puts a reply behind those that wait to be taken. Waits for the line, not for the baton.
+    pub fn deliver(&self, reply: Reply) {
+        self.desk.lock().inbox.push_back(reply);
+        self.bell.wake();
+    }
+
+    /// The reply to SCRIPT KILL and FUNCTION KILL while a script runs: its runner holds the baton, so they pass it by.
+    pub fn kill_script(&self, args: &[&[u8]]) -> Option<Reply> {
+        let is = |arg: &[u8], word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
+        let [command, what] = args else { return None };
+        if !is(what, "KILL") || !(is(command, "SCRIPT") || is(command, "FUNCTION")) {
+            return None;
+        }
+        let scripts = self.store.scripts_watch();
+        scripts.running_for()?;
+        Some(scripts.kill().map_or_else(Reply::Error, |()| Reply::Ok))
     }
 
     /// Sleeps until the store has something for this session, or `until` passes.
@@ -133,9 +169,9 @@ impl Line {
         &self.store
     }
 
-    /// The session's number.
+    /// The session's number; 0 before its first turn.
     pub fn id(&self) -> SessionId {
-        self.id
+        self.id.get().copied().unwrap_or(0)
     }
 }
 
@@ -217,11 +253,11 @@ impl Turn<'_> {
     /// Ends the session.
     pub fn close_session(&mut self) {
         self.desk.backlog.clear();
-        self.baton.close_session(self.line.id);
+        self.baton.close_session(self.line.id());
     }
 
     fn run(&mut self, args: &[&[u8]]) -> Outcome {
-        let Some(mut active) = self.baton.activate(self.line.id) else { return Outcome::Closed };
+        let Some(mut active) = self.baton.activate(self.line.id()) else { return Outcome::Closed };
         if active.session().killed || self.line.is_closed() {
             return Outcome::Closed;
         }
@@ -246,7 +282,7 @@ impl Turn<'_> {
     /// Takes what the store has posted, then runs the requests that waited for it.
     fn catch_up(&mut self) {
         loop {
-            let Some(mut active) = self.baton.activate(self.line.id) else {
+            let Some(mut active) = self.baton.activate(self.line.id()) else {
                 self.line.hang_up();
                 return;
             };

@@ -119,6 +119,12 @@ impl Server {
         }
     }
 
+    /// Whether a client has ended it with SHUTDOWN.
+    #[getter]
+    fn shut_down(&self) -> bool {
+        self.door.listener.lock().as_ref().is_some_and(|listener| listener.was_shut_down())
+    }
+
     /// Its TCP port; 0 when it serves a Unix socket only.
     #[getter]
     fn port(&self) -> u16 {

@@ -137,7 +137,10 @@ impl Session {
         self.check(py)?;
         let arguments = Arguments::new(args)?;
         let slices = arguments.slices()?;
-        let outcome = self.with_turn(py, is_short(&slices), |turn| turn.execute(&slices));
+        let outcome = match self.line.kill_script(&slices) {
+            Some(reply) => Outcome::Reply(reply),
+            None => self.with_turn(py, is_short(&slices), |turn| turn.execute(&slices)),
+        };
         match self.settle(py, outcome)? {
             Reply::Error(error) => Err(error::raise(py, &error)),
             reply => PERYTON.object(py, &reply),
@@ -191,6 +194,12 @@ impl Session {
         self.check(py)?;
         let arguments = requests.try_iter()?.map(|args| Arguments::new(&args?)).collect::<PyResult<Vec<_>>>()?;
         let requests = arguments.iter().map(Arguments::slices).collect::<PyResult<Vec<_>>>()?;
+        if let [args] = &requests[..]
+            && let Some(reply) = self.line.kill_script(args)
+        {
+            py.detach(|| self.line.deliver(reply));
+            return Ok(());
+        }
         let short = requests.len() == 1 && is_short(&requests[0]);
         let closed =
             self.with_turn(py, short, |turn| requests.iter().any(|args| matches!(turn.send(args), Outcome::Closed)));
@@ -255,7 +264,11 @@ impl Session {
 
     /// The session's number, as in CLIENT ID.
     #[getter]
-    fn id(&self) -> u64 {
+    fn id(&self, py: Python<'_>) -> u64 {
+        if self.line.id() == 0 {
+            // The session opens with its line's first turn.
+            py.detach(|| drop(self.line.turn()));
+        }
         self.line.id()
     }
 }

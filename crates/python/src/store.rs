@@ -66,8 +66,14 @@ pub struct Store {
 impl Store {
     /// Opens a store: in the directory `path`, or in memory.
     #[new]
-    #[pyo3(signature = (path=None, *, durability=None, maxmemory=0))]
-    fn new(py: Python<'_>, path: Option<String>, durability: Option<&str>, maxmemory: u64) -> PyResult<Store> {
+    #[pyo3(signature = (path=None, *, durability=None, maxmemory=0, debug_commands=false))]
+    fn new(
+        py: Python<'_>,
+        path: Option<String>,
+        durability: Option<&str>,
+        maxmemory: u64,
+        debug_commands: bool,
+    ) -> PyResult<Store> {
         if let Some(durability) = durability
             && !["sync", "interval", "none"].contains(&durability)
         {
@@ -75,7 +81,8 @@ impl Store {
             return Err(PyValueError::new_err(text));
         }
         let core = py.detach(|| {
-            let core = Core::open(Options { dir: path.as_ref().map(PathBuf::from), ..Options::default() })?;
+            let dir = path.as_ref().map(PathBuf::from);
+            let core = Core::open(Options { dir, debug_commands, ..Options::default() })?;
             core.enter().state().config.maxmemory = maxmemory;
             Ok(core)
         });

@@ -8,7 +8,9 @@ static ALLOCATOR: peryton_core::memory::Counting<mimalloc::MiMalloc> =
 fn main() {
     let mut args = std::env::args().skip_while(|arg| arg != "--port").skip(1);
     let port = args.next().and_then(|p| p.parse().ok()).unwrap_or(0);
-    let store = peryton_core::store::Store::open(Default::default()).expect("the store opens");
+    let store =
+        peryton_core::store::Store::open(peryton_core::store::Options { debug_commands: true, ..Default::default() })
+            .expect("the store opens");
     let options = Options { bind: Some(("127.0.0.1".into(), port)), ..Options::default() };
     let server = Server::start(&store, &options).expect("the server starts");
     println!("{}", server.address().expect("TCP was asked for"));

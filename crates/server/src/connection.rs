@@ -73,8 +73,6 @@ pub struct Connection {
     blocked: bool,
     /// Requests were left in the input because too much output was waiting.
     paused: bool,
-    /// Bytes that the request being received still needs at least.
-    expected: usize,
     soft_limit_since: Option<Instant>,
 }
 
@@ -128,7 +126,6 @@ impl Connection {
             closing: false,
             blocked: false,
             paused: false,
-            expected: 0,
             soft_limit_since: None,
         }
     }
@@ -173,10 +170,12 @@ impl Connection {
         };
         self.authenticated = active.session().authenticated || active.config().requirepass.is_empty();
         self.take_outbox(&mut active);
+        if self.gone {
+            return;
+        }
         let input = std::mem::take(&mut self.input);
         let start = self.execute_all(&mut active, &input);
         self.input = input;
-        self.input.reserve(self.expected);
         self.input.drain(..start);
         if self.input.is_empty() && self.input.capacity() > IDLE_BUFFER_BYTES {
             self.input = Vec::new();
@@ -184,6 +183,11 @@ impl Connection {
         let limit = self.limit(&mut active);
         self.check_output(limit);
         active.session().buffers = (self.input.len(), self.output.len() - self.sent);
+    }
+
+    /// True once the client may use the store.
+    pub fn is_authenticated(&self) -> bool {
+        self.authenticated
     }
 
     /// Answers the requests that have arrived without the store, which is busy: with what `answer` says of each.
@@ -254,17 +258,13 @@ impl Connection {
     fn decode_batch<'i>(&mut self, input: &'i [u8], mut start: usize, batch: &mut Batch<'i>) -> Ended {
         // Until the password is given the limits may change with each request.
         let batch_max = if self.authenticated { BATCH_REQUESTS } else { 1 };
-        self.expected = 0;
         while batch.ends.len() < batch_max {
             let buffer = &input[start..];
             if buffer.first().is_some_and(|first| *first != b'*') && !self.decoder.is_inside() {
                 return Ended::Inline;
             }
             match self.decoder.decode(buffer, &self.limits()) {
-                Ok(Parsed::Incomplete) => {
-                    self.expected = self.decoder.expected(buffer.len()).min(32 << 20);
-                    return Ended::Incomplete;
-                }
+                Ok(Parsed::Incomplete) => return Ended::Incomplete,
                 Ok(Parsed::Empty) => start += self.decoder.consumed(),
                 Ok(Parsed::Request) => {
                     batch.args.extend(self.decoder.array_arguments(buffer));

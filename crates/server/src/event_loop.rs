@@ -22,6 +22,10 @@ pub struct Shared {
     pub stop: AtomicBool,
     /// How long a script may run before others hear that it is busy, milliseconds.
     pub busy_after_ms: AtomicI64,
+    /// SHUTDOWN was called.
+    pub was_shut_down: AtomicBool,
+    /// No password is asked for.
+    pub is_open: AtomicBool,
 }
 
 impl Shared {
@@ -79,7 +83,9 @@ fn execute(shared: &Shared) {
     }
     shared.queue.set_awake(false);
     shared.busy_after_ms.store(baton.state().config.busy_reply_threshold_ms, Ordering::Relaxed);
+    shared.is_open.store(baton.state().config.requirepass.is_empty(), Ordering::Relaxed);
     if baton.state().shutdown_wanted {
+        shared.was_shut_down.store(true, Ordering::Release);
         shared.stop.store(true, Ordering::Release);
     }
 }

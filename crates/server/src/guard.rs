@@ -6,8 +6,8 @@
 
 use crate::connection::Connection;
 use crate::event_loop::Shared;
-use peryton_core::error::{Code, Error};
 use peryton_core::reply::Reply;
+use peryton_core::store::ScriptsWatch;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -39,17 +39,12 @@ fn serve(shared: &Shared) {
 }
 
 fn answer(shared: &Shared, connection: &mut Connection) {
+    let may_kill = connection.is_authenticated() || shared.is_open.load(Ordering::Relaxed);
     connection.run_busy(|args| match args {
+        _ if !may_kill => Reply::Error(ScriptsWatch::busy()),
         [command, what] if is(command, "SCRIPT") && is(what, "KILL") => kill(shared),
         [command, what] if is(command, "FUNCTION") && is(what, "KILL") => kill(shared),
-        [command, how, ..] if is(command, "SHUTDOWN") && is(how, "NOSAVE") => {
-            // As in Redis: nothing is saved, and a script that cannot be killed does not hold this up.
-            std::process::exit(0)
-        }
-        _ => Reply::Error(Error::new(
-            Code::Busy,
-            "Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
-        )),
+        _ => Reply::Error(ScriptsWatch::busy()),
     });
     connection.send();
 }

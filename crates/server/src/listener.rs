@@ -6,11 +6,13 @@ use crate::sockets::Sockets;
 use crate::wake::WakeQueue;
 use parking_lot::Mutex;
 use peryton_core::error::{Error, Result};
+use peryton_core::limits;
 use peryton_core::store::Store;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::JoinHandle;
 
 /// Where to listen.
@@ -55,6 +57,8 @@ impl Server {
             queue: Arc::new(WakeQueue::new(waker)),
             stop: AtomicBool::new(false),
             busy_after_ms: AtomicI64::new(busy_after_ms),
+            was_shut_down: AtomicBool::new(false),
+            is_open: AtomicBool::new(!has_password),
         });
         let mut server = Server { address, unix_socket: options.unix_socket.clone(), shared, threads: Vec::new() };
         server.spawn("peryton-resp", |shared| {
@@ -68,7 +72,8 @@ impl Server {
 
     fn spawn(&mut self, name: &str, run: fn(&Shared)) -> Result<()> {
         let shared = self.shared.clone();
-        let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&shared));
+        let builder = std::thread::Builder::new().name(name.into()).stack_size(limits::THREAD_STACK_BYTES);
+        let thread = builder.spawn(move || run(&shared));
         self.threads.push(thread.map_err(|e| io_error("cannot start a thread", &e))?);
         Ok(())
     }
@@ -81,6 +86,11 @@ impl Server {
     /// True while it serves.
     pub fn is_running(&self) -> bool {
         self.threads.first().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// True once a client has ended it with SHUTDOWN.
+    pub fn was_shut_down(&self) -> bool {
+        self.shared.was_shut_down.load(Ordering::Acquire)
     }
 
     /// Stops listening, closes all connections and waits for the loop to end.
@@ -102,6 +112,9 @@ impl Drop for Server {
     }
 }
 
+/// Clients that may wait to be accepted, as many as in Redis.
+const BACKLOG: libc::c_int = 511;
+
 fn bind_tcp(host: &str, port: u16, has_password: bool) -> Result<mio::net::TcpListener> {
     let place = format!("cannot listen on {host}:{port}");
     let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(|e| io_error(&place, &e))?.collect();
@@ -112,6 +125,11 @@ fn bind_tcp(host: &str, port: u16, has_password: bool) -> Result<mio::net::TcpLi
     }
     let listener = std::net::TcpListener::bind(&addresses[..]).map_err(|e| io_error(&place, &e))?;
     listener.set_nonblocking(true).map_err(|e| io_error(&place, &e))?;
+    // The standard library lets 128 clients queue up; a larger burst would wait a second for the kernel to try again.
+    // SAFETY: the descriptor is that of a listening socket that `listener` keeps open; no memory is involved.
+    if unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) } != 0 {
+        return Err(io_error(&place, &std::io::Error::last_os_error()));
+    }
     Ok(mio::net::TcpListener::from_std(listener))
 }
 

@@ -34,6 +34,7 @@ def peryton() -> None:
     show_envvar=True,
     help="Ask clients for this password. Needed to bind to an address that other machines reach.",
 )
+@click.option("--enable-debug-command", is_flag=True, help="Allow DEBUG, which can undo and hold up everything.")
 @click.option("--quiet", is_flag=True, help="Print the address only.")
 def serve(
     bind: str,
@@ -43,6 +44,7 @@ def serve(
     durability: str,
     maxmemory: str,
     password: str | None,
+    enable_debug_command: bool,
     quiet: bool,
 ) -> None:
     """Run a server until Ctrl-C or SIGTERM.
@@ -60,6 +62,7 @@ def serve(
         durability=durability,
         maxmemory=command.byte_count(maxmemory),
         password=password,
+        debug_commands=enable_debug_command,
         quiet=quiet,
     )
     command.run(settings)

@@ -35,6 +35,7 @@ class Settings:
     durability: str
     maxmemory: int
     password: str | None
+    debug_commands: bool
     quiet: bool
 
 
@@ -52,7 +53,12 @@ def run(settings: Settings) -> None:
     """Serves until SIGINT or SIGTERM, then closes the store and returns."""
     stop = _stop_on_signals()
     durability = settings.durability if settings.directory else None
-    with peryton.open(settings.directory, durability=durability, maxmemory=settings.maxmemory) as db:
+    with peryton.open(
+        settings.directory,
+        durability=durability,
+        maxmemory=settings.maxmemory,
+        debug_commands=settings.debug_commands,
+    ) as db:
         server = db.serve(
             settings.bind, settings.port, unixsocket=settings.unixsocket, password=settings.password or None
         )
@@ -62,7 +68,7 @@ def run(settings: Settings) -> None:
         # The short wait lets a signal's handler run.
         while not stop.is_set() and not server.wait(0.2):
             pass
-        if not stop.is_set():
+        if not stop.is_set() and not server.shut_down:
             raise peryton.StoppedError("the server ended by itself; its message is above", "BUG")
         if not settings.quiet:
             print("Stopping", flush=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
 
 from rich.console import Console
@@ -19,6 +21,8 @@ def run(*, rows: int | None, keep: bool) -> None:
     console = Console(highlight=False)
     stage = Stage(console)
     data.folder()
+    # Ended from outside, the demo still stops the server that it started.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     started = time.perf_counter()
     console.print(Text.assemble(("Peryton ", "bold"), (peryton.__version__, "bold"), ": half stag, half bird"))
     with running_server() as server, peryton.connect(server.address) as db:

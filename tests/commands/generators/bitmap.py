@@ -15,7 +15,7 @@ TABLE = """
 6 BITFIELD key (<GET bit_type bit_position|SET bit_type bit_position integer|INCRBY bit_type bit_position
     integer>)*
 3 BITFIELD key OVERFLOW <WRAP|SAT|FAIL|NOPE> INCRBY bit_type bit_position integer [OVERFLOW <SAT|FAIL>] SET
-    bit_type bit_position integer
+    bit_type bit_position field_value
 1 BITFIELD key
 2 BITFIELD_RO key (GET bit_type bit_position)*
 1 BITFIELD_RO key (<GET bit_type bit_position|SET bit_type bit_position integer>)*

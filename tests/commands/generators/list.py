@@ -13,8 +13,8 @@ TABLE = """
 4 LINSERT key <BEFORE|AFTER|NOPE> member member
 4 LREM key count member
 3 LTRIM key index index
-6 LPOS key member {[RANK index] [COUNT count] [MAXLEN count]}
-1 LPOS key member <RANK|RANK 0|COUNT -1|MAXLEN -1|NOPE 1|RANK -9223372036854775808>
+6 LPOS key member {[RANK rank] [COUNT count] [MAXLEN count]}
+1 LPOS key member <RANK|RANK 0|COUNT -1|MAXLEN -1|NOPE 1>
 3 RPOPLPUSH key key
 4 LMOVE key key <LEFT|RIGHT|NOPE> <LEFT|RIGHT>
 4 LMPOP counted_keys <LEFT|RIGHT> [COUNT count]

@@ -253,6 +253,12 @@ class Values:
             return self.random.choice(FLOATS)
         return self.random.choice(INFINITIES if luck < 0.97 else NOT_NUMBERS)
 
+    def listpack_score(self) -> bytes:
+        """For sorted sets that Redis's SORT makes skip lists of: not -0, which those show and listpacks do not; and
+        none that sets C's errno when it is read back, for then SORT fails."""
+        score = self.score()
+        return b"0" if score in (b"-0.0", b"5e-324") else score
+
     def score_bound(self) -> bytes:
         exclusive = b"(" if self.random.random() < 0.25 else b""
         if self.random.random() < 0.25:
@@ -272,6 +278,11 @@ class Values:
         if luck < 0.9:
             return b"%d" % self.random.randint(-7, 8)
         return self.random.choice((*BIG_INTEGERS, b"-100", b"100", b"abc", b"1.5", b""))
+
+    def rank(self) -> bytes:
+        """Of LPOS: an index but the least integer, which has no opposite; Redis 7.0 answers by chance."""
+        index = self.index()
+        return b"-1" if index == b"-9223372036854775808" else index
 
     def offset(self) -> bytes:
         """Of a byte or a bit in a string."""
@@ -321,6 +332,11 @@ class Values:
         if self.random.random() < 0.93:
             return self.random.choice(BIT_TYPES)
         return self.random.choice((b"u64", b"i65", b"u0", b"i0", b"x8", b"8", b"", b"u", b"u08"))
+
+    def field_value(self) -> bytes:
+        """An integer but the least one, which Redis's OVERFLOW SAT takes for one that is too high."""
+        value = self.integer()
+        return b"0" if value == b"-9223372036854775808" else value
 
     def bit_position(self) -> bytes:
         mark = b"#" if self.random.random() < 0.3 else b""

@@ -1,7 +1,8 @@
 //! Reading of arguments that many commands share: integers, timeouts, cursors, key counts; with Redis's error texts.
 
 use crate::ds::number;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
+use crate::limits;
 use std::ops::RangeInclusive;
 
 /// A 64-bit integer.
@@ -63,6 +64,16 @@ pub fn integer_in(arg: &[u8], bounds: RangeInclusive<i64>) -> Result<i64> {
 /// An integer whose opposite is one, too: a count that is negative for another way of counting.
 pub fn opposable(arg: &[u8]) -> Result<i64> {
     integer_in(arg, -i64::MAX..=i64::MAX)
+}
+
+/// How many elements SRANDMEMBER and its kin are to pick: negative for picks that may repeat, which no data bounds.
+pub fn sample_count(arg: &[u8]) -> Result<i64> {
+    let count = opposable(arg)?;
+    if count < 0 && count.unsigned_abs() > limits::SAMPLE_MAX {
+        let (count, most) = (count.unsigned_abs(), limits::SAMPLE_MAX);
+        return Err(Error::new(Code::Limit, format!("cannot pick {count} elements at once, {most} are the most")));
+    }
+    Ok(count)
 }
 
 /// The number of a database as an argument gives it, which may be too large.

@@ -11,6 +11,7 @@ use crate::reply::{Blob, Reply};
 use crate::value::bits::{self, Combine, Field, Overflow, Unit};
 use crate::value::{Str, Value};
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,

@@ -97,8 +97,7 @@ fn setinfo(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         printable("lib-ver")?;
         ctx.session.library.1 = args[3].to_vec();
     } else {
-        let option = String::from_utf8_lossy(args[2]);
-        return Err(Error::err(format!("Unrecognized option '{option}'")));
+        return Err(Error::about("Unrecognized option '", args[2], "'"));
     }
     Ok(Reply::Ok)
 }
@@ -134,10 +133,10 @@ fn no_touch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     Ok(Reply::Ok)
 }
 
-fn caching(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+fn caching(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     let text =
         "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled";
-    Err(if is(args[2], "YES") || is(args[2], "NO") { Error::err(text) } else { Error::syntax() })
+    Err(Error::err(text))
 }
 
 fn getredir(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
@@ -153,6 +152,9 @@ fn trackinginfo(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
 }
 
 fn unblock(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    if args.len() > 4 {
+        return Err(super::dispatch::wrong_subcommand("client", args[1]));
+    }
     let with_error = match args.get(3) {
         None => false,
         Some(arg) if is(arg, "TIMEOUT") => false,
@@ -174,7 +176,7 @@ fn kind_from(arg: &[u8]) -> Result<&'static str> {
         .into_iter()
         .find(|name| is(arg, name))
         .or_else(|| is(arg, "slave").then_some("replica"))
-        .ok_or_else(|| Error::err(format!("Unknown client type '{}'", String::from_utf8_lossy(arg))))
+        .ok_or_else(|| Error::about("Unknown client type '", arg, "'"))
 }
 
 /// One line of CLIENT LIST, with Redis 7's fields; those that have no meaning here are zero.
@@ -283,8 +285,7 @@ impl<'a> Filter<'a> {
                 o if is(o, "LADDR") => filter.local = Some(value),
                 o if is(o, "USER") => {
                     if *value != b"default" {
-                        let name = String::from_utf8_lossy(value);
-                        return Err(Error::err(format!("No such user '{name}'")));
+                        return Err(Error::about("No such user '", value, "'"));
                     }
                     filter.user = Some(value);
                 }
@@ -310,12 +311,10 @@ fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let old_form = args.len() == 3;
     let filter =
         if old_form { Filter { address: Some(args[2]), ..Filter::default() } } else { Filter::parse(&args[2..])? };
-    let mut killed = 0;
-    for session in ctx.state.sessions.values_mut().filter(|session| filter.matches(session)) {
-        session.killed = true;
-        session.wake();
-        killed += 1;
-    }
+    let matching = ctx.state.sessions.values().filter(|session| filter.matches(session) && !session.killed);
+    let ids: Vec<SessionId> = matching.map(|session| session.id).collect();
+    let mut killed = ids.len() as i64;
+    ids.into_iter().for_each(|id| super::connection::kill(ctx.state, id));
     if !filter.spare_self && filter.matches(ctx.session) {
         ctx.session.closing = true;
         killed += 1;

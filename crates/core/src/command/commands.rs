@@ -93,6 +93,32 @@ const FLAG_NAMES: [(Flags, &str); 18] = [
     (Flags::TOUCHES_ARBITRARY_KEYS, "touches_arbitrary_keys"),
 ];
 
+/// ACL categories in the order in which Redis shows them.
+const CATEGORIES: [&str; 22] = [
+    "@keyspace",
+    "@read",
+    "@write",
+    "@set",
+    "@sortedset",
+    "@list",
+    "@hash",
+    "@string",
+    "@bitmap",
+    "@hyperloglog",
+    "@geo",
+    "@stream",
+    "@pubsub",
+    "@admin",
+    "@fast",
+    "@slow",
+    "@blocking",
+    "@dangerous",
+    "@connection",
+    "@transaction",
+    "@scripting",
+    "@sql",
+];
+
 /// ACL categories: those of the row or of its family, and those that follow from the flags.
 fn categories(spec: &Spec) -> Vec<&'static str> {
     let own: &[&str] = spec.categories.unwrap_or(match spec.group {
@@ -121,7 +147,9 @@ fn categories(spec: &Spec) -> Vec<&'static str> {
         (has(Flags::BLOCKING), "@blocking"),
     ];
     let of_flags = of_flags.into_iter().filter(|(holds, _)| *holds).map(|(_, name)| name);
-    own.iter().copied().chain(of_flags).collect()
+    let mut all: Vec<&str> = own.iter().copied().chain(of_flags).collect();
+    all.sort_by_key(|name| CATEGORIES.iter().position(|category| category == name));
+    all
 }
 
 /// A command as COMMAND INFO shows it.
@@ -139,9 +167,9 @@ fn describe(command: &Command) -> Reply {
         Reply::Int(last as i64),
         Reply::Int(step as i64),
         Reply::Set(categories(spec).into_iter().map(Reply::status).collect()),
-        Reply::Array(Vec::new()),
-        Reply::Array(spec.keys.specs().map(describe_keys).collect()),
-        Reply::Array(command.subcommands.iter().map(describe).collect()),
+        Reply::Set(Vec::new()),
+        Reply::Set(spec.keys.specs().map(describe_keys).collect()),
+        Reply::Set(command.subcommands.iter().map(describe).collect()),
     ])
 }
 

@@ -31,14 +31,21 @@ fn config_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
 
 fn get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let all = config::all(&ctx.state.config, &ctx.state.keyspace);
-    let wanted = |name: &str| args[2..].iter().any(|pattern| glob::matches_nocase(pattern, name.as_bytes()));
-    let found = all.into_iter().filter(|(name, _)| wanted(name));
-    Ok(Reply::Map(found.map(|(name, value)| (Reply::bulk(name), Reply::bulk(value))).collect()))
+    // A setting is shown once, under its own name unless it was asked for by name, and then as it was asked for.
+    let shown = |name: &'static str| {
+        args[2..].iter().find_map(|asked| match asked {
+            asked if asked.eq_ignore_ascii_case(name.as_bytes()) => Some(Reply::bulk(asked)),
+            asked if glob::matches_nocase(asked, name.as_bytes()) => Some(Reply::bulk(name)),
+            _ => None,
+        })
+    };
+    let found = all.into_iter().filter_map(|(name, value)| Some((shown(name)?, Reply::bulk(value))));
+    Ok(Reply::Map(found.collect()))
 }
 
 fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     if !args.len().is_multiple_of(2) {
-        return Err(super::dispatch::wrong_arity("config|set"));
+        return Err(Error::syntax());
     }
     let pairs: Vec<(String, String)> = args[2..]
         .chunks(2)

@@ -6,7 +6,7 @@ use super::spec::{Flags, Group, Keys, Run, Spec};
 use super::{pubsub, transaction, waiting};
 use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
-use crate::session::{ReplyMode, Session};
+use crate::session::{ReplyMode, Session, SessionId};
 use crate::state::State;
 
 const fn row(
@@ -138,27 +138,21 @@ fn hello(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
             _ => return Err(Error::new(Code::NoProto, "unsupported protocol version")),
         };
     }
-    let (mut login, mut name) = (None, None);
     let mut rest = args.get(2..).unwrap_or_default();
     while let Some((option, after)) = rest.split_first() {
         rest = match after {
+            // Each takes effect before the next is looked at, as in Redis.
             [user, password, after @ ..] if is(option, "AUTH") => {
-                login = Some((*user, *password));
+                log_in(ctx, user, password)?;
                 after
             }
-            [given, after @ ..] if is(option, "SETNAME") => {
-                check_name(given)?;
-                name = Some(given.to_vec());
+            [name, after @ ..] if is(option, "SETNAME") => {
+                check_name(name)?;
+                ctx.session.name = name.to_vec();
                 after
             }
-            _ => {
-                let option = String::from_utf8_lossy(option);
-                return Err(Error::err(format!("Syntax error in HELLO option '{option}'")));
-            }
+            _ => return Err(Error::about("Syntax error in HELLO option '", option, "'")),
         };
-    }
-    if let Some((user, password)) = login {
-        log_in(ctx, user, password)?;
     }
     if !ctx.session.authenticated && !ctx.state.config.requirepass.is_empty() {
         return Err(Error::new(
@@ -166,9 +160,6 @@ fn hello(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
             "HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> \
              option can be used to authenticate the client and select the RESP protocol version at the same time",
         ));
-    }
-    if let Some(name) = name {
-        ctx.session.name = name;
     }
     ctx.session.protocol = protocol;
     let field = |name: &str, value: Reply| (Reply::bulk(name), value);
@@ -201,6 +192,17 @@ fn reset(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     session.reply_mode = ReplyMode::On;
     (session.no_evict, session.no_touch) = (false, false);
     Ok(Reply::status("RESET"))
+}
+
+/// Ends another session at once: it waits for nothing and hears nothing any more; its door closes it when it looks.
+pub fn kill(state: &mut State, id: SessionId) {
+    if let Some(mut session) = state.sessions.remove(&id) {
+        forget(state, &mut session);
+        session.outbox.clear();
+        session.killed = true;
+        session.wake();
+        state.sessions.insert(id, session);
+    }
 }
 
 /// Ends whatever a session has begun: transaction, watches, subscriptions, waiting.

@@ -2,6 +2,7 @@
 
 use crate::env::Xoshiro;
 use crate::keyspace::Keys;
+use crate::keyspace::typed::Typed;
 use crate::session::Session;
 use crate::state::State;
 use crate::txn::Effect;
@@ -15,6 +16,8 @@ pub enum Origin {
     Exec,
     /// By a Lua script or function.
     Script,
+    /// By one that may not write.
+    ReadOnlyScript,
     /// Again, because a key that a blocked session waits for is ready.
     Retry,
 }
@@ -51,10 +54,11 @@ impl Context<'_> {
         Xoshiro::from_seed(self.state.random.next())
     }
 
-    /// True when a command that waits for several keys may look at this one: once it has waited, only the ready key is
-    /// looked at, as in Redis 7.0.
-    pub fn may_take(&self, key: &[u8]) -> bool {
-        self.ready.is_none_or(|ready| ready == key)
+    /// True when a command that waits for values of type `T` may look at this key: once it has waited, it looks only at
+    /// the key that is ready, and only if that holds what it waits for, as in Redis 7.0.
+    pub fn may_take<T: Typed>(&mut self, key: &[u8]) -> bool {
+        let Some(ready) = self.ready else { return true };
+        ready == key && self.keys().look(key).is_some_and(|entry| entry.type_name() == T::NAME)
     }
 
     /// True when the command may put its session to sleep: not inside EXEC or a script.

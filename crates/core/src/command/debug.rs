@@ -80,7 +80,7 @@ fn object(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn error(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    Err(Error::new(crate::error::Code::Custom, String::from_utf8_lossy(args[2]).into_owned()))
+    Err(Error::quoting(crate::error::Code::Custom, args[2].to_vec()))
 }
 
 fn protocol(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -88,7 +88,7 @@ fn protocol(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     Ok(match args[2] {
         kind if is(kind, "string") => Reply::bulk("Hello World"),
         kind if is(kind, "integer") => Reply::Int(12345),
-        kind if is(kind, "double") => Reply::Double(3.141),
+        kind if is(kind, "double") => Reply::Double(3.5),
         kind if is(kind, "null") => Reply::Nil,
         kind if is(kind, "array") => Reply::Array(three()),
         kind if is(kind, "set") => Reply::Set(three()),

@@ -38,8 +38,13 @@ pub fn publish_shard(state: &mut State, current: &mut Session, channel: &[u8], m
 }
 
 fn post(state: &mut State, current: &mut Session, id: u64, push: Reply) {
-    if let Some(session) = state.session_mut(current, id) {
-        session.post(push);
+    let limit = state.config.output_buffer_pubsub.hard_bytes as usize;
+    let Some(session) = state.session_mut(current, id) else { return };
+    session.post(push);
+    // A subscriber that reads slower than others publish must not fill the memory: its door only looks later.
+    if limit > 0 && session.outbox_bytes > limit {
+        session.outbox = Vec::new();
+        session.killed = true;
     }
 }
 

@@ -6,6 +6,7 @@ use super::table::{Command, TABLE};
 use super::{deliver, transaction, waiting};
 use crate::ds::hash;
 use crate::error::{Code, Error};
+use crate::limits;
 use crate::reply::Reply;
 use crate::session::{Door, NoWaker, ReplyMode, Session};
 use crate::slowlog::{self, SlowEntry};
@@ -38,7 +39,7 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
         return reject(state, session, Some(command), error);
     }
     if session.multi.is_some() && !command.spec.flags.contains(Flags::MULTI_CONTROL) {
-        return queue(session, args);
+        return queue(state, session, args);
     }
     let mut effect = state.new_effect();
     let mut context = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
@@ -85,6 +86,11 @@ fn gate(state: &State, session: &Session, command: &Command, args: &[&[u8]]) -> 
     }
     if !session.authenticated && !spec.flags.contains(Flags::NO_AUTH) && !state.config.requirepass.is_empty() {
         return Err(Error::new(Code::NoAuth, "Authentication required."));
+    }
+    if !state.debug_allowed && spec.name.starts_with("debug") {
+        return Err(Error::err(
+            "DEBUG command not allowed. The store must be opened for it: peryton serve --enable-debug-command.",
+        ));
     }
     if session.multi.is_some() && spec.flags.contains(Flags::NO_MULTI) {
         return Err(Error::err("Command not allowed inside a transaction"));
@@ -139,7 +145,23 @@ pub fn call_from_script(ctx: &mut Context<'_>, mode: &mut ScriptMode, args: &[&[
         return refuse_script(ctx.state, Some(command), error);
     }
     let Context { state, session, effect, .. } = ctx;
-    call(&mut Context { state, session, effect, origin: Origin::Script, ready: None }, command, args)
+    let origin = if mode.read_only { Origin::ReadOnlyScript } else { Origin::Script };
+    let reply = call(&mut Context { state, session, effect, origin, ready: None }, command, args);
+    if command.spec.flags.contains(Flags::SQL) {
+        mode.wrote |= ctx.state.scripts.watch().has_written();
+    }
+    reply
+}
+
+/// A script is about to write: an error when it may not, or has been killed.
+pub fn note_script_write(state: &State, read_only: bool) -> Result<(), Error> {
+    if read_only {
+        return Err(Error::err("Write commands are not allowed from read-only scripts."));
+    }
+    match state.scripts.watch().note_write() {
+        true => Ok(()),
+        false => Err(Error::err("Script killed by user with SCRIPT KILL...")),
+    }
 }
 
 /// Every refusal that meets a script, in the order in which Redis makes them.
@@ -152,17 +174,16 @@ fn script_gate(state: &State, mode: &mut ScriptMode, command: &Command, args: &[
     if spec.flags.contains(Flags::NOSCRIPT) {
         return Err(Error::err("This Redis command is not allowed from script"));
     }
-    if mode.read_only && spec.flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE)) {
-        return Err(Error::err("Write commands are not allowed from read-only scripts."));
+    // What a SQL statement does is known when it does it, and then `note_script_write` is asked.
+    let is_sql = spec.flags.contains(Flags::SQL);
+    if mode.read_only && !is_sql && spec.flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE)) {
+        return note_script_write(state, true);
     }
     if !mode.ignores_memory_limit && !mode.wrote && spec.flags.contains(Flags::DENYOOM) {
         return Err(out_of_memory());
     }
-    if spec.flags.contains(Flags::WRITE) && !std::mem::replace(&mut mode.wrote, true) {
-        return match state.scripts.watch().note_write() {
-            true => Ok(()),
-            false => Err(Error::err("Script killed by user with SCRIPT KILL...")),
-        };
+    if spec.flags.contains(Flags::WRITE) && !is_sql && !std::mem::replace(&mut mode.wrote, true) {
+        return note_script_write(state, false);
     }
     Ok(())
 }
@@ -211,7 +232,11 @@ pub fn commit_alone(state: &mut State, effect: Effect) {
     }
 }
 
-fn queue(session: &mut Session, args: &[&[u8]]) -> Reply {
+fn queue(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Reply {
+    if session.multi.as_ref().is_some_and(|multi| multi.bytes > limits::MULTI_BYTES_MAX) {
+        let text = format!("the transaction's queue is over {} bytes; send it in parts", limits::MULTI_BYTES_MAX);
+        return reject(state, session, None, Error::new(Code::Limit, text));
+    }
     if let Some(multi) = &mut session.multi {
         multi.bytes += args.iter().map(|arg| arg.len() + 16).sum::<usize>();
         multi.queue.push(args.iter().map(|arg| Box::from(*arg)).collect());
@@ -299,8 +324,20 @@ fn unknown_command(args: &[&[u8]]) -> Error {
 
 /// "unknown subcommand 'x'. Try Y HELP." (Redis 7's text).
 pub fn unknown_subcommand(container: &str, name: &[u8]) -> Error {
+    // In Redis this one looks at its arguments by itself.
+    if container == "debug" {
+        return wrong_subcommand(container, name);
+    }
     let container = container.to_ascii_uppercase();
     let text = [b"unknown subcommand '", c_text(name, 128), b"'. Try ", container.as_bytes(), b" HELP."].concat();
+    Error::quoting(Code::Err, text)
+}
+
+/// "unknown subcommand or wrong number of arguments for 'x'. Try Y HELP." (Redis 7's text).
+pub fn wrong_subcommand(container: &str, name: &[u8]) -> Error {
+    let container = container.to_ascii_uppercase();
+    let start = b"unknown subcommand or wrong number of arguments for '";
+    let text = [start, c_text(name, 128), b"'. Try ", container.as_bytes(), b" HELP."].concat();
     Error::quoting(Code::Err, text)
 }
 

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::keyspace::{self, EventClass};
 use crate::reply::Reply;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -125,10 +126,7 @@ impl Conditions {
                 a if is(a, "XX") => conditions.if_any = true,
                 a if is(a, "GT") => conditions.if_later = true,
                 a if is(a, "LT") => conditions.if_sooner = true,
-                _ => {
-                    let option = String::from_utf8_lossy(arg);
-                    return Err(Error::err(format!("Unsupported option {option}")));
-                }
+                _ => return Err(Error::about("Unsupported option ", arg, "")),
             }
         }
         if conditions.if_none && (conditions.if_any || conditions.if_later || conditions.if_sooner) {

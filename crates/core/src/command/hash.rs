@@ -10,6 +10,7 @@ use crate::keyspace::EventClass;
 use crate::reply::Reply;
 use crate::value::Hash;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -238,7 +239,7 @@ fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         let field = keys.get::<Hash>(key)?.and_then(|hash| hash.random(&mut random));
         return Ok(Reply::bulk_or_nil(field.map(|(field, _)| field)));
     };
-    let count = super::arguments::opposable(count)?;
+    let count = super::arguments::sample_count(count)?;
     let with_values = match &rest[1..] {
         [] => false,
         [option] if is(option, "WITHVALUES") => {

@@ -153,6 +153,7 @@ fn stats(ctx: &Context<'_>, lines: &mut Lines) {
     let keys = &ctx.state.keyspace.shared.stats;
     lines.field("total_connections_received", stats.connections);
     lines.field("total_commands_processed", stats.commands);
+    lines.field("instantaneous_ops_per_sec", ctx.state.request_rate.per_second());
     lines.field("rejected_connections", 0);
     lines.field("expired_keys", keys.expired);
     lines.field("evicted_keys", keys.evicted);
@@ -206,7 +207,7 @@ fn errorstats(ctx: &Context<'_>, lines: &mut Lines) {
 
 fn keyspace(ctx: &Context<'_>, lines: &mut Lines) {
     for (number, database) in ctx.state.keyspace.databases.iter().enumerate() {
-        if database.len() > 0 {
+        if !database.is_empty() {
             let expires = database.len_with_deadline();
             lines.field(&format!("db{number}"), format!("keys={},expires={expires},avg_ttl=0", database.len()));
         }

@@ -11,6 +11,7 @@ use crate::keyspace::EventClass;
 use crate::keyspace::entry::{EntryRef, ValueRef};
 use crate::reply::Reply;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -300,8 +301,12 @@ fn copy(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     }
     let Some(entry) = ctx.keys().copied(args[1], args[2]) else { return Ok(Reply::Int(0)) };
     let mut keys = ctx.keys_in(to);
-    if keys.owns(args[2]) && !replace {
-        return Ok(Reply::Int(0));
+    if keys.owns(args[2]) {
+        if !replace {
+            return Ok(Reply::Int(0));
+        }
+        // So that the copy counts as new, as in Redis.
+        keys.remove(args[2]);
     }
     keys.put_entry(entry);
     keys.arrived(EventClass::GENERIC, "copy_to", args[2]);

@@ -93,6 +93,9 @@ pub enum Find {
     Anywhere(fn(&[&[u8]]) -> Option<usize>),
 }
 
+/// Tells from a request's arguments how its keys are used.
+type UseOf = fn(&[&[u8]]) -> Use;
+
 /// Keys of a request that are used alike.
 #[derive(Clone, Copy)]
 pub struct KeySpec {
@@ -103,7 +106,7 @@ pub struct KeySpec {
     /// How they go on.
     pub find: Find,
     /// What is really done, when it depends on the arguments.
-    actual: Option<fn(&[&[u8]]) -> Use>,
+    actual: Option<UseOf>,
 }
 
 /// The most kinds of keys that one command has.

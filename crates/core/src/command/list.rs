@@ -9,6 +9,7 @@ use crate::reply::{Blob, Reply};
 use crate::value::List;
 use crate::value::list::Side;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -453,7 +454,9 @@ fn lmove(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn block_move(ctx: &mut Context<'_>, args: &[&[u8]], from: Side, to: Side, timeout_arg: &[u8]) -> Result<Reply> {
     let deadline = timeout(timeout_arg, ctx.state.clock.now_ms)?;
-    match move_one(&mut ctx.keys(), args[1], args[2], from, to)? {
+    let may_take = ctx.may_take::<List>(args[1]);
+    let moved = if may_take { move_one(&mut ctx.keys(), args[1], args[2], from, to)? } else { None };
+    match moved {
         Some(element) => Ok(Reply::Bulk(element)),
         // A wait that may not begin answers nil, one that ends in vain answers the nil array (Redis 7).
         None if !ctx.may_block() => Ok(Reply::Nil),
@@ -475,7 +478,7 @@ fn block_pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<Reply>
     let keys = &args[1..args.len() - 1];
     let deadline = timeout(args[args.len() - 1], ctx.state.clock.now_ms)?;
     for key in keys {
-        if !ctx.may_take(key) {
+        if !ctx.may_take::<List>(key) {
             continue;
         }
         if let Some(elements) = take(&mut ctx.keys(), key, side, 1)? {
@@ -511,7 +514,7 @@ impl<'a, 'b> MultiPop<'a, 'b> {
 
     fn pop(&self, ctx: &mut Context<'_>) -> Result<Option<Reply>> {
         for key in self.keys {
-            if !ctx.may_take(key) {
+            if !ctx.may_take::<List>(key) {
                 continue;
             }
             if let Some(elements) = take(&mut ctx.keys(), key, self.side, self.count)? {

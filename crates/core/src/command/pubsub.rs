@@ -190,7 +190,7 @@ fn spublish(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn channels(ctx: &mut Context<'_>, kind: Kind, args: &[&[u8]]) -> Result<Reply> {
     if args.len() > 3 {
-        return Err(super::dispatch::wrong_arity("pubsub"));
+        return Err(super::dispatch::wrong_subcommand("pubsub", args[1]));
     }
     Ok(Reply::bulks(ctx.state.pubsub.active(kind, args.get(2).copied())))
 }

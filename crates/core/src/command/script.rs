@@ -127,8 +127,11 @@ fn run(ctx: &mut Context<'_>, args: &[&[u8]], named: Named, read_only: bool) -> 
     outcome?
 }
 
+/// Arguments of a request.
+type Arguments<'a> = &'a [&'a [u8]];
+
 /// The names of keys and the other arguments.
-fn split_keys<'a, 'b>(args: &'a [&'b [u8]]) -> Result<(&'a [&'b [u8]], &'a [&'b [u8]])> {
+fn split_keys<'a>(args: Arguments<'a>) -> Result<(Arguments<'a>, Arguments<'a>)> {
     let count = integer(args[2])?;
     if count < 0 {
         return Err(Error::err("Number of keys can't be negative"));
@@ -278,4 +281,176 @@ fn debug(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn script_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     Ok(help("SCRIPT"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::env::TestEnv;
+    use crate::error::Code;
+    use crate::keyspace::Wants;
+    use crate::reply::Reply;
+    use crate::session::{Door, NoWaker, SessionId};
+    use crate::store::{Options, Store};
+    use std::sync::Arc;
+
+    #[allow(clippy::needless_update)] // options will be more
+    fn open() -> (Store, SessionId) {
+        let store = Store::open(Options { env: Some(Box::new(TestEnv::new(1))), ..Options::default() }).unwrap();
+        let session = store.enter().open_session(Door::Embedded, Arc::new(NoWaker));
+        (store, session)
+    }
+
+    /// Requests, one a line, words apart by spaces; a tilde stands for a space within a word, a bar for a line feed.
+    fn run(store: &Store, session: SessionId, request: &str) -> Reply {
+        let words: Vec<Vec<u8>> =
+            request.split(' ').map(|word| word.replace('~', " ").replace('|', "\n").into_bytes()).collect();
+        let args: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
+        store.enter().execute(session, &args)
+    }
+
+    fn error(store: &Store, session: SessionId, request: &str) -> String {
+        match run(store, session, request) {
+            Reply::Error(error) => error.to_string(),
+            other => panic!("{request} gave {other:?}"),
+        }
+    }
+
+    #[test]
+    fn scripts_run_by_text_and_by_name() {
+        let (store, session) = open();
+        let text = "return~{KEYS[1],ARGV[1]}";
+        let expected = Reply::Array(vec![Reply::bulk("k"), Reply::bulk("a")]);
+        assert_eq!(expected, run(&store, session, &format!("EVAL {text} 1 k a")));
+        let Reply::Bulk(sha) = run(&store, session, &format!("SCRIPT LOAD {text}")) else { panic!() };
+        let sha = String::from_utf8(sha.to_vec()).unwrap();
+        assert_eq!(expected, run(&store, session, &format!("EVALSHA {} 1 k a", sha.to_uppercase())));
+        let known = run(&store, session, &format!("SCRIPT EXISTS {sha} x"));
+        assert_eq!(Reply::Array(vec![Reply::Int(1), Reply::Int(0)]), known);
+        assert_eq!(Reply::Ok, run(&store, session, "SCRIPT FLUSH ASYNC"));
+        assert_eq!(
+            "NOSCRIPT No matching script. Please use EVAL.",
+            error(&store, session, &format!("EVALSHA {sha} 0"))
+        );
+    }
+
+    #[test]
+    fn requests_that_make_no_sense_are_refused() {
+        let (store, session) = open();
+        let name = "a".repeat(40);
+        for (request, expected) in [
+            ("EVAL x y", "ERR value is not an integer or out of range"),
+            ("EVAL return~1 -1", "ERR Number of keys can't be negative"),
+            ("EVAL return~1 2 a", "ERR Number of keys can't be greater than number of args"),
+            ("EVALSHA x y", "NOSCRIPT No matching script. Please use EVAL."),
+            (&format!("EVALSHA {name} y"), "ERR value is not an integer or out of range"),
+            (&format!("EVALSHA_RO {name} 0"), "NOSCRIPT No matching script. Please use EVAL."),
+            ("SCRIPT FLUSH X", "ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
+            ("SCRIPT KILL", "NOTBUSY No scripts in execution right now."),
+            ("SCRIPT DEBUG x", "ERR Use SCRIPT DEBUG YES/SYNC/NO"),
+            ("SCRIPT LOAD x~y", "ERR Error compiling script (new function): user_script:1: '=' expected near 'y'"),
+            ("EVAL #!lua~flags=x|return~1 0", "ERR Unexpected flag in script shebang: x"),
+            ("EVAL_RO #!lua|return~1 0", "ERR Can not execute a script with write flag using *_ro command."),
+        ] {
+            assert_eq!(expected, error(&store, session, request), "{request}");
+        }
+        assert_eq!(Reply::Int(1), run(&store, session, "EVAL_RO #!lua~flags=no-writes|return~1 0"));
+        // What did not compile is not known.
+        assert!(store.enter().state().scripts.registry.find_text(b"x y").is_none());
+    }
+
+    #[test]
+    fn scripts_meet_a_gate_of_their_own() {
+        let (store, session) = open();
+        let refused = |request: &str| error(&store, session, request).split(" script: ").next().unwrap().to_string();
+        for (request, expected) in [
+            ("EVAL redis.call('nosuch') 0", "ERR Unknown Redis command called from script"),
+            ("EVAL redis.call('script','nosuch') 0", "ERR Unknown Redis command called from script"),
+            ("EVAL redis.call('get') 0", "ERR Wrong number of args calling Redis command from script"),
+            ("EVAL redis.call('eval','return~1','0') 0", "ERR This Redis command is not allowed from script"),
+            ("EVAL redis.call('multi') 0", "ERR This Redis command is not allowed from script"),
+            ("EVAL_RO redis.call('set','k','v') 0", "ERR Write commands are not allowed from read-only scripts."),
+            (
+                "EVAL #!lua~flags=no-writes|redis.call('set','k','v') 0",
+                "ERR Write commands are not allowed from read-only scripts.",
+            ),
+        ] {
+            assert_eq!(expected, refused(request), "{request}");
+        }
+    }
+
+    #[test]
+    fn a_scripts_changes_are_one_effect() {
+        let (store, session) = open();
+        store.enter().state().wants = Wants::REDO;
+        store.enter().state().recorded = Some(Vec::new());
+        run(&store, session, "EVAL redis.call('set','a','1')~redis.call('set','b','2')~error('late') 0");
+        let mut baton = store.enter();
+        let effects = baton.state().recorded.take().unwrap();
+        assert_eq!(1, effects.len());
+        assert_eq!(2, effects[0].dirty());
+    }
+
+    #[test]
+    fn the_caller_stays_where_it_was() {
+        let (store, session) = open();
+        run(&store, session, "EVAL redis.setresp(3)~redis.call('select','5')~redis.call('set','k','v') 0");
+        assert_eq!(Reply::Nil, run(&store, session, "GET k"));
+        assert_eq!(2, store.enter().activate(session).unwrap().session().protocol);
+        run(&store, session, "SELECT 5");
+        assert_eq!(Reply::bulk("v"), run(&store, session, "GET k"));
+    }
+
+    #[test]
+    fn the_memory_limit_holds_for_scripts() {
+        let (store, session) = open();
+        assert_eq!(Reply::Int(1), run(&store, session, "EVAL return~1 0"));
+        store.enter().state().config.maxmemory = 1;
+        crate::memory::adjust(1 << 20);
+        let refused = "OOM command not allowed when used memory > 'maxmemory'.";
+        let declared = error(&store, session, "EVAL #!lua|return~1 0");
+        let allowed = run(&store, session, "EVAL #!lua~flags=allow-oom|return~1 0");
+        let plain = run(&store, session, "EVAL return~1 0");
+        crate::memory::adjust(-(1 << 20));
+        assert_eq!((refused.to_string(), Reply::Int(1), Reply::Int(1)), (declared, allowed, plain));
+    }
+
+    #[test]
+    fn another_thread_kills_a_script() {
+        let (store, session) = open();
+        let runner = {
+            let store = store.clone();
+            std::thread::spawn(move || error(&store, session, "EVAL while~true~do~end 0"))
+        };
+        let watch = store.scripts_watch();
+        while watch.running_for().is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(Ok(()), watch.kill());
+        assert!(runner.join().unwrap().starts_with("ERR Script killed by user with SCRIPT KILL..."));
+        assert_eq!(Code::NotBusy, watch.kill().unwrap_err().code);
+        assert_eq!(Reply::Int(1), run(&store, session, "EVAL return~1 0"));
+    }
+
+    #[test]
+    fn a_script_that_wrote_is_not_killed() {
+        let (store, session) = open();
+        let runner = {
+            let store = store.clone();
+            let text = "redis.call('set','k','v')~for~i=1,2e7~do~end~return~redis.call('get','k')";
+            std::thread::spawn(move || run(&store, session, &format!("EVAL {text} 0")))
+        };
+        let watch = store.scripts_watch();
+        // Before its first write the script could be killed, so ask only once it has written.
+        while watch.running_for().is_none() || !watch.has_written() {
+            if runner.is_finished() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        if !runner.is_finished() {
+            let refusal = watch.kill().unwrap_err().code;
+            assert!(matches!(refusal, Code::Unkillable | Code::NotBusy));
+        }
+        assert_eq!(Reply::bulk("v"), runner.join().unwrap());
+    }
 }

@@ -145,8 +145,8 @@ fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         let index = number::parse_i64(arg).filter(|n| i32::try_from(*n).is_ok());
         index.ok_or_else(|| Error::err(error))
     };
-    let a = database(ctx.state, index(args[1], "invalid first DB index")?)?;
-    let b = database(ctx.state, index(args[2], "invalid second DB index")?)?;
+    let (a, b) = (index(args[1], "invalid first DB index")?, index(args[2], "invalid second DB index")?);
+    let (a, b) = (database(ctx.state, a)?, database(ctx.state, b)?);
     ctx.state.keyspace.swap(a, b, &mut ctx.effect.keys);
     Ok(Reply::Ok)
 }
@@ -257,6 +257,9 @@ fn memory_help(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
 }
 
 fn slowlog_get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    if args.len() > 3 {
+        return Err(super::dispatch::wrong_subcommand("slowlog", args[1]));
+    }
     let count = match args.get(2) {
         None => 10,
         Some(arg) => {

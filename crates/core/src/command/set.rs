@@ -10,6 +10,7 @@ use crate::reply::Reply;
 use crate::value::set_algebra;
 use crate::value::{Set, Thresholds, Value};
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -262,7 +263,7 @@ fn srandmember(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let [_, key, rest @ ..] = args else { return Err(Error::syntax()) };
     let count = match rest {
         [] => return Ok(Reply::bulk_or_nil(keys.get::<Set>(key)?.and_then(|set| set.random(&mut random)))),
-        [count] => super::arguments::opposable(count)?,
+        [count] => super::arguments::sample_count(count)?,
         _ => return Err(Error::syntax()),
     };
     let Some(set) = keys.get::<Set>(key)? else { return Ok(Reply::Array(Vec::new())) };

@@ -121,17 +121,22 @@ struct Source {
     is_set: bool,
 }
 
+/// The elements; unsorted, lists and sorted sets come in their own order, backwards for DESC.
 fn source(keys: &mut keyspace::Keys<'_>, key: &[u8], descending: bool) -> Result<Source> {
     let mut source = Source { elements: Vec::new(), is_set: false };
     match keys.value(key) {
         None => {}
-        Some(ValueRef::Value(Value::List(list))) => source.elements = list.iter().map(Blob::from_slice).collect(),
+        Some(ValueRef::Value(Value::List(list))) => {
+            source.elements = list.iter().map(Blob::from_slice).collect();
+            if descending {
+                source.elements.reverse();
+            }
+        }
         Some(ValueRef::Value(Value::Set(set))) => {
             source.is_set = true;
             source.elements = set.iter().map(|member| Blob::from_slice(&member)).collect();
         }
         Some(ValueRef::Value(Value::ZSet(zset))) => {
-            // Unsorted, a sorted set comes in its own order, backwards for DESC.
             source.elements =
                 zset.walk(0..zset.len(), descending).map(|(member, _)| Blob::from_slice(member)).collect();
         }
@@ -172,7 +177,7 @@ fn weight(keys: &mut keyspace::Keys<'_>, options: &Options<'_>, element: &[u8]) 
         return Ok(Weight::Text(value));
     }
     let Some(value) = value else { return Ok(Weight::Number(0.0)) };
-    let number = number::parse_bound(&value);
+    let number = number::parse_weight(&value);
     number.map(Weight::Number).ok_or_else(|| Error::err("One or more scores can't be converted into double"))
 }
 

@@ -1,6 +1,7 @@
 //! SQL, SQL.BIND, and SQL statements typed bare: the way from requests to statements and back.
 
-use super::context::Context;
+use super::context::{Context, Origin};
+use super::dispatch;
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use crate::ds::number;
 use crate::engine::{Source, Wanted};
@@ -108,12 +109,11 @@ pub(super) fn bare(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     sql::execute(&mut Statement { ctx }, &args.join(&b' '), &[])
 }
 
-/// SELECT is Redis's when one word follows that may be a database's number, and SQL otherwise.
+/// SELECT is Redis's when one word follows that may be a database's number, however badly written, and SQL otherwise.
 pub(super) fn is_sql_select(args: &[&[u8]]) -> bool {
-    let is_word = |arg: &[u8]| match arg {
-        [b'-' | b'+', rest @ ..] | rest => rest.iter().all(u8::is_ascii_alphanumeric),
-    };
-    args.len() != 2 || !is_word(args[1])
+    let is_in_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'+' | b'.') || !b.is_ascii_graphic();
+    let is_word = |arg: &[u8]| !arg.contains(&b' ') && arg.iter().all(is_in_word);
+    args.len() != 2 || !is_word(args[1].trim_ascii())
 }
 
 /// Is this line, typed as it is, a SQL statement? Then its quotes are SQL's.
@@ -152,6 +152,11 @@ impl Host for Statement<'_, '_> {
 
     #[inline]
     fn write(&mut self) -> Result<(&mut Tables, &mut TableChanges)> {
+        match self.ctx.origin {
+            Origin::Script => dispatch::note_script_write(self.ctx.state, false)?,
+            Origin::ReadOnlyScript => dispatch::note_script_write(self.ctx.state, true)?,
+            _ => {}
+        }
         Ok((&mut self.ctx.state.tables, &mut self.ctx.effect.tables))
     }
 
@@ -239,6 +244,8 @@ mod tests {
         assert!(!select(&["SELECT", "3"]));
         assert!(!select(&["SELECT", "-1"]));
         assert!(!select(&["SELECT", "abc"]));
+        assert!(!select(&["SELECT", " 1 "]));
+        assert!(!select(&["SELECT", "1.5x"]));
         assert!(select(&["SELECT", "1+1;"]));
         assert!(select(&["SELECT", "*", "FROM", "t"]));
         assert!(select(&["SELECT", "1 AS x"]));
@@ -246,7 +253,7 @@ mod tests {
 
     #[test]
     fn lines_of_sql_are_known() {
-        for line in ["SELECT * FROM t WHERE a = 'x'", " insert into t values (1)", "select 1+1", "Show tables"] {
+        for line in ["SELECT * FROM t WHERE a = 'x'", " insert into t values (1)", "select 1 + 1", "Show tables"] {
             assert!(is_statement(line.as_bytes()), "{line}");
         }
         for line in ["SELECT 3", "SELECT", "INSERT", "SET a b", "SQL 'SELECT 1'", "", "selects * from t"] {

@@ -14,6 +14,7 @@ use crate::reply::{Blob, Reply};
 use crate::value::{Str, lcs, string};
 use std::ops::Range;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -364,12 +365,8 @@ fn getex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut keys = ctx.keys();
     let Some(value) = keys.string(args[1])?.map(Reply::bulk) else { return Ok(Reply::Nil) };
     match change {
-        None => {}
-        Some(None) => {
-            if keys.set_expire(args[1], None) {
-                keys.notify(EventClass::GENERIC, "persist", args[1]);
-            }
-        }
+        Some(None) if keys.set_expire(args[1], None) => keys.notify(EventClass::GENERIC, "persist", args[1]),
+        None | Some(None) => {}
         Some(Some((unit, arg))) => {
             let deadline = unit.positive_deadline(arg, now_ms, "getex")?;
             super::expire::set_or_remove(&mut keys, args[1], deadline);
@@ -492,40 +489,57 @@ fn msetnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     Ok(Reply::Int(1))
 }
 
-fn lcs_command(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let (mut length_only, mut positions, mut with_length, mut shortest) = (false, false, false, 0);
-    let mut rest = &args[3..];
-    while let Some((option, after)) = rest.split_first() {
-        rest = after;
-        match option {
-            o if is(o, "LEN") => length_only = true,
-            o if is(o, "IDX") => positions = true,
-            o if is(o, "WITHMATCHLEN") => with_length = true,
-            o if is(o, "MINMATCHLEN") && !rest.is_empty() => {
-                shortest = integer(rest[0])?.max(0) as usize;
-                rest = &rest[1..];
+/// The options of LCS.
+#[derive(Default)]
+struct LcsOptions {
+    length_only: bool,
+    positions: bool,
+    with_length: bool,
+    shortest: usize,
+}
+
+impl LcsOptions {
+    fn parse(args: &[&[u8]]) -> Result<Self> {
+        let mut options = LcsOptions::default();
+        let mut rest = args;
+        while let Some((option, after)) = rest.split_first() {
+            rest = after;
+            match option {
+                o if is(o, "LEN") => options.length_only = true,
+                o if is(o, "IDX") => options.positions = true,
+                o if is(o, "WITHMATCHLEN") => options.with_length = true,
+                o if is(o, "MINMATCHLEN") && !rest.is_empty() => {
+                    options.shortest = integer(rest[0])?.max(0) as usize;
+                    rest = &rest[1..];
+                }
+                _ => return Err(Error::syntax()),
             }
-            _ => return Err(Error::syntax()),
         }
+        if options.positions && options.length_only {
+            return Err(Error::err("If you want both the length and indexes, please just use IDX."));
+        }
+        Ok(options)
     }
+}
+
+fn lcs_command(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut keys = ctx.keys();
     let not_strings = |_| Error::err("The specified keys must contain string values");
     let mut content = |key| -> Result<Blob> {
         let bytes = keys.string(key).map_err(not_strings)?;
         Ok(bytes.map_or(Blob::new(), |bytes| Blob::from_slice(&bytes)))
     };
+    // Redis complains of a key's type before it complains of options.
     let (a, b) = (content(args[1])?, content(args[2])?);
-    if positions && length_only {
-        return Err(Error::err("If you want both the length and indexes, please just use IDX."));
-    }
-    if length_only {
+    let options = LcsOptions::parse(&args[3..])?;
+    if options.length_only {
         return Ok(Reply::Int(lcs::length(&a, &b)? as i64));
     }
     let found = lcs::compare(&a, &b)?;
-    if !positions {
+    if !options.positions {
         return Ok(Reply::bulk(found.common));
     }
-    Ok(lcs_matches(&found, shortest, with_length))
+    Ok(lcs_matches(&found, options.shortest, options.with_length))
 }
 
 fn lcs_matches(found: &lcs::Lcs, shortest: usize, with_length: bool) -> Reply {

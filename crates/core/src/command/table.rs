@@ -99,14 +99,10 @@ impl Table {
         if name.len() > NAME_BYTES_MAX {
             return None;
         }
-        let mut buffer = [0; NAME_BYTES_MAX];
-        let lower = &mut buffer[..name.len()];
-        lower.copy_from_slice(name);
-        lower.make_ascii_lowercase();
-        let mut slot = hash(lower) as usize & (self.slots.len() - 1);
+        let mut slot = hash(name) as usize & (self.slots.len() - 1);
         loop {
             let command = self.commands.get(self.slots[slot] as usize)?;
-            if command.spec.name.as_bytes() == lower {
+            if command.spec.name.as_bytes().eq_ignore_ascii_case(name) {
                 return Some(command);
             }
             slot = (slot + 1) & (self.slots.len() - 1);
@@ -128,10 +124,10 @@ impl Command {
     }
 }
 
-/// FNV-1a: names are few and short, and chosen by us.
+/// FNV-1a over letters of either case: names are few and short, and chosen by us.
 #[inline]
 fn hash(name: &[u8]) -> u32 {
-    name.iter().fold(0x811C_9DC5, |hash: u32, &byte| (hash ^ byte as u32).wrapping_mul(0x0100_0193))
+    name.iter().fold(0x811C_9DC5, |hash: u32, &byte| (hash ^ (byte | 0x20) as u32).wrapping_mul(0x0100_0193))
 }
 
 #[cfg(test)]

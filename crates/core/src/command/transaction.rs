@@ -114,11 +114,19 @@ fn exec(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     if broken {
         return Ok(Reply::NilArray);
     }
-    let replies = multi.queue.iter().map(|request| {
-        let args: Vec<&[u8]> = request.iter().map(|arg| &arg[..]).collect();
-        exec_one(ctx, &args)
-    });
-    Ok(Reply::Array(replies.collect()))
+    let replies: Vec<(u8, Reply)> = multi
+        .queue
+        .iter()
+        .map(|request| {
+            let args: Vec<&[u8]> = request.iter().map(|arg| &arg[..]).collect();
+            let reply = exec_one(ctx, &args);
+            (ctx.session.protocol, reply)
+        })
+        .collect();
+    // The door encodes in the protocol of the end; what came before a HELLO keeps its own.
+    let last = ctx.session.protocol;
+    let kept = |(protocol, reply)| if protocol == last { reply } else { Reply::As(protocol, Box::new(reply)) };
+    Ok(Reply::Array(replies.into_iter().map(kept).collect()))
 }
 
 fn exec_one(ctx: &mut Context<'_>, args: &[&[u8]]) -> Reply {

@@ -48,11 +48,13 @@ pub fn serve(state: &mut State, current: &mut Session) {
 
 /// Runs a waiting session's command again, and wakes the session if it was served.
 fn retry(state: &mut State, id: SessionId, key: &[u8]) {
+    if state.sessions.get(&id).is_none_or(|session| session.killed) {
+        return;
+    }
     let Some(mut session) = state.sessions.remove(&id) else { return };
     if let Some(waiting) = session.blocked.take() {
         let reply = run_again(state, &mut session, &waiting.request, key);
-        // A key of another type does not end the wait (Redis 7.0 wakes for lists and sorted sets only).
-        let still_waits = session.blocked.is_some() || matches!(&reply, Reply::Error(e) if e.code == Code::WrongType);
+        let still_waits = session.blocked.is_some();
         session.blocked = Some(waiting);
         if !still_waits {
             finish(state, &mut session, reply);

@@ -4,13 +4,14 @@ use super::arguments::{cursor, float, is, pop_count, positive_or, timeout};
 use super::context::Context;
 use super::key::{ScanOptions, scan_reply};
 use super::spec::{Flags, Group, Keys, Run, Spec, Use};
-use crate::ds::number;
+use crate::ds::number::{self, NumberText};
 use crate::error::{Error, Result};
 use crate::keyspace::{self, EventClass};
 use crate::reply::{Blob, Reply};
 use crate::value::ZSet;
 use crate::value::zset::{Added, Conditions};
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,
@@ -209,7 +210,7 @@ impl AddOptions {
         if new && existing {
             return Err(Error::err("XX and NX options at the same time are not compatible"));
         }
-        if (greater && new) || (less && new) || (greater && less) {
+        if (new && (greater || less)) || (greater && less) {
             return Err(Error::err("GT, LT, and/or NX options at the same time are not compatible"));
         }
         if self.increment && pairs > 1 {
@@ -354,7 +355,7 @@ fn block_pop(ctx: &mut Context<'_>, args: &[&[u8]], max: bool) -> Result<Reply> 
     let names = &args[1..args.len() - 1];
     let deadline = timeout(args[args.len() - 1], ctx.state.clock.now_ms)?;
     for key in names {
-        if !ctx.may_take(key) {
+        if !ctx.may_take::<ZSet>(key) {
             continue;
         }
         if let Some((member, score)) =
@@ -396,7 +397,7 @@ impl<'a, 'b> MultiPop<'a, 'b> {
 
     fn pop(&self, ctx: &mut Context<'_>) -> Result<Option<Reply>> {
         for key in self.keys {
-            if !ctx.may_take(key) {
+            if !ctx.may_take::<ZSet>(key) {
                 continue;
             }
             if let Some(members) = take(&mut ctx.keys(), key, self.max, self.count)? {
@@ -431,7 +432,7 @@ fn zrandmember(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         let member = keys.get::<ZSet>(key)?.and_then(|zset| zset.random(&mut random));
         return Ok(Reply::bulk_or_nil(member.map(|(member, _)| member)));
     };
-    let count = super::arguments::opposable(count)?;
+    let count = super::arguments::sample_count(count)?;
     let scores = match &rest[1..] {
         [] => false,
         [option] if is(option, "WITHSCORES") => {
@@ -459,6 +460,17 @@ pub(super) fn members_reply<'a>(members: impl IntoIterator<Item = (&'a [u8], f64
     }
 }
 
+/// A score as ZSCAN shows it: of a small set as Redis keeps it there, where integers are integers however long.
+fn scanned_score(score: f64, packed: bool) -> NumberText {
+    const LIMIT: f64 = (i64::MAX / 2) as f64;
+    let integer = score as i64;
+    if packed && score.abs() <= LIMIT && integer as f64 == score {
+        number::i64_text(integer)
+    } else {
+        number::score_text(score)
+    }
+}
+
 fn zscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     cursor(args[2])?;
     let mut keys = ctx.keys();
@@ -466,9 +478,10 @@ fn zscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let Some(zset) = keys.get::<ZSet>(args[1])? else { return Ok(scan_reply(0, Vec::new())) };
     let options = ScanOptions::parse(&args[2..], false)?;
     let mut found = Vec::new();
+    let packed = zset.is_packed();
     let next = zset.scan(options.cursor, options.count, |member, score| {
         if options.matches(member) {
-            found.extend([Reply::bulk(member), Reply::bulk(&*number::score_text(score))]);
+            found.extend([Reply::bulk(member), Reply::bulk(&*scanned_score(score, packed))]);
         }
     });
     Ok(scan_reply(next, found))

@@ -122,6 +122,7 @@ struct Request {
 }
 
 /// The keys counted by the first argument, and what follows them.
+#[allow(clippy::type_complexity)] // two slices of the arguments
 fn counted<'a, 'b>(args: &'b [&'a [u8]], command: &str) -> Result<(&'b [&'a [u8]], &'b [&'a [u8]])> {
     let numkeys = super::arguments::integer(args[0])?;
     if numkeys < 1 {

@@ -11,6 +11,7 @@ use crate::value::zset::range::{LexRange, ScoreRange};
 use crate::value::{Edit, Value, ZSet, range};
 use std::ops::Range;
 
+#[allow(clippy::too_many_arguments)] // a table's row
 const fn row(
     name: &'static str,
     run: Run,

@@ -11,6 +11,6 @@ pub mod intset;
 pub mod number;
 pub mod packed;
 pub mod prefetch;
+pub mod ranktree;
 pub mod sha1;
-pub mod skiplist;
 pub mod thin;

@@ -42,22 +42,29 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
         return Some(n as f64);
     }
     let number = parse_c(text)?;
-    let vanished = number.value == 0.0 && number.has_digits_above_zero;
-    let overflowed = number.value.is_infinite() && !number.is_word;
-    (!vanished && !overflowed && !number.value.is_nan()).then_some(number.value)
+    (!number.vanished() && !number.overflowed() && !number.value.is_nan()).then_some(number.value)
 }
 
 /// Reads a bound of a score range (without its parenthesis). More lenient than [`parse_f64`], because Redis is:
 /// leading space is skipped, nothing at all reads as zero, a zero byte ends the text as in C, and what overflows is an
 /// infinity.
 pub fn parse_bound(text: &[u8]) -> Option<f64> {
+    parse_leniently(text).map(|number| number.value)
+}
+
+/// Reads what SORT compares: as lenient as [`parse_bound`], but every loss of range is refused.
+pub fn parse_weight(text: &[u8]) -> Option<f64> {
+    let number = parse_leniently(text)?;
+    (!number.vanished() && !number.overflowed() && !number.value.is_subnormal()).then_some(number.value)
+}
+
+fn parse_leniently(text: &[u8]) -> Option<CNumber> {
     let text = text.split(|c| *c == 0).next().unwrap_or_default();
-    let start = text.iter().position(|c| !is_space(*c)).unwrap_or(text.len());
     if text.is_empty() {
-        return Some(0.0);
+        return Some(CNumber { value: 0.0, is_word: false, has_digits_above_zero: false });
     }
-    let number = parse_c(&text[start..])?;
-    (!number.value.is_nan()).then_some(number.value)
+    let start = text.iter().position(|c| !is_space(*c)).unwrap_or(text.len());
+    parse_c(&text[start..]).filter(|number| !number.value.is_nan())
 }
 
 fn short_integer(text: &[u8]) -> Option<i64> {
@@ -76,6 +83,18 @@ struct CNumber {
     /// It was spelt as a word, so an infinity is meant and not an overflow.
     is_word: bool,
     has_digits_above_zero: bool,
+}
+
+impl CNumber {
+    /// It is too small for a double.
+    fn vanished(&self) -> bool {
+        self.value == 0.0 && self.has_digits_above_zero
+    }
+
+    /// It is too large for a double.
+    fn overflowed(&self) -> bool {
+        self.value.is_infinite() && !self.is_word
+    }
 }
 
 /// Reads what `strtod` would, provided it would read all of `text`.
@@ -304,6 +323,11 @@ mod tests {
         assert_eq!(Some(f64::NEG_INFINITY), parse_bound(b"-inf"));
         for bad in ["nan", "5 ", "a"] {
             assert_eq!(None, parse_bound(bad.as_bytes()), "{bad}");
+        }
+        assert_eq!(Some(5.0), parse_weight(b" 5"));
+        assert_eq!(Some(f64::INFINITY), parse_weight(b"inf"));
+        for bad in ["nan", "1e400", "1e-400", "5e-324"] {
+            assert_eq!(None, parse_weight(bad.as_bytes()), "{bad}");
         }
     }
 

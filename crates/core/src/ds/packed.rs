@@ -132,17 +132,19 @@ impl Packed {
     pub fn find(&self, needle: &[u8], stride: usize) -> Option<Place> {
         let buffer = &self.buffer[..];
         let mut at = self.head as usize;
+        let mut skipped = 0;
+        // One byte is looked at for each entry that is too short, too long or skipped.
         while at < buffer.len() {
-            let (entry, mut next) = self.read(at);
-            // Names of one length mostly differ at the end: the last byte saves the call of a comparison.
-            if entry.len() == needle.len() && entry.last() == needle.last() && entry == needle {
-                return Some(Place(at));
-            }
-            for _ in 1..stride {
-                if next >= buffer.len() {
-                    return None;
+            let first = buffer[at];
+            let (len, size) = if first < 0x80 { (first as usize, 1) } else { read_length(&buffer[at..]) };
+            let next = at + len + 2 * size;
+            if skipped > 0 {
+                skipped -= 1;
+            } else {
+                if len == needle.len() && is_equal(&buffer[at + size..at + size + len], needle) {
+                    return Some(Place(at));
                 }
-                next = self.read(next).1;
+                skipped = stride - 1;
             }
             at = next;
         }
@@ -318,14 +320,16 @@ impl Packed {
         self.head = 0;
     }
 
-    /// Makes the gap at least `cost` wide, a quarter of the content wider than that.
+    /// Makes the gap at least `cost` wide, half the content wider than that.
     #[cold]
     fn widen_gap(&mut self, cost: usize) {
-        let wanted = cost + (self.bytes() / 4).min(u32::MAX as usize / 2);
-        let extra = wanted - self.head as usize;
-        self.buffer.reserve_exact(extra);
-        self.open(self.head as usize, extra);
-        self.head = u32::try_from(wanted).expect("entries at the front are below 2 GB");
+        let gap = cost + (self.bytes() / 2).min(u32::MAX as usize / 2);
+        // A new buffer, so that the content is moved once and not by the allocator first.
+        let mut buffer = Vec::with_capacity(gap + self.bytes());
+        buffer.resize(gap, 0);
+        buffer.extend_from_slice(&self.buffer[self.head as usize..]);
+        self.buffer = buffer;
+        self.head = u32::try_from(gap).expect("entries at the front are below 2 GB");
     }
 
     /// Moves what is from `at` on by `extra` bytes.
@@ -342,6 +346,16 @@ impl Packed {
             let len = self.buffer.len();
             self.buffer.shrink_to(len + len / 8);
         }
+    }
+}
+
+/// Compares two byte strings of the same length.
+#[inline]
+fn is_equal(a: &[u8], b: &[u8]) -> bool {
+    // Names of one length mostly differ near their end: eight bytes there save the call of a comparison.
+    match (a.last_chunk::<8>(), b.last_chunk::<8>()) {
+        (Some(end), Some(other)) => end == other && a == b,
+        _ => a == b,
     }
 }
 

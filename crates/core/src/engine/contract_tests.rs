@@ -150,6 +150,10 @@ fn conflict(def: &TableDef, model: &Model, values: &[Datum], but: Option<RowId>)
 fn check(engine: &mut dyn Engine, def: &TableDef, model: &Model, random: &mut Xoshiro) {
     let expected: Vec<(RowId, Values)> = model.iter().map(|(id, values)| (*id, values.clone())).collect();
     assert_eq!(expected, walk(engine, &Access::All));
+    let from = RowId(random.below(model.keys().last().map_or(1, |id| id.0 + 2)));
+    let rest: Vec<(RowId, Values)> = expected.iter().filter(|(id, _)| *id >= from).cloned().collect();
+    assert_eq!(rest, walk(engine, &Access::From(from)));
+    assert!(walk(engine, &Access::From(RowId(u64::MAX))).is_empty());
     assert_eq!(model.len() as u64, ask(engine, |e| e.row_count(TABLE)));
     for index in &def.indexes {
         let mut entries: Vec<(Vec<u8>, RowId)> =
@@ -633,6 +637,9 @@ fn autoincrement_remembers_the_largest_number_ever() {
     assert_eq!(41, engine.sequence(TABLE).unwrap());
     engine.raise_sequence(TABLE, 50).unwrap();
     engine.raise_sequence(TABLE, 45).unwrap();
+    engine.restore_sequence(TABLE, 48).unwrap();
+    assert_eq!(48, engine.sequence(TABLE).unwrap());
+    engine.raise_sequence(TABLE, 50).unwrap();
     assert_eq!(50, engine.sequence(TABLE).unwrap());
     drop(engine.truncate_table(TABLE).unwrap());
     assert_eq!(50, engine.sequence(TABLE).unwrap());

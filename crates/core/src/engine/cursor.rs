@@ -12,6 +12,8 @@ use std::sync::{Arc, OnceLock};
 pub enum Access<'a> {
     /// All rows, by row id.
     All,
+    /// The rows from this id on, by row id; there need not be a row of this id.
+    From(RowId),
     /// The rows with these ids that exist, in this order.
     Rows(&'a [RowId]),
     /// For each key in turn, the rows that have it.

@@ -12,7 +12,7 @@
 //! Reads go to a [`Source`]: the live engine or a [`View`]; so the same code serves the data path and reader threads.
 //!
 //! Point reads and IN lists: [`Source::get_many`], or a [`Cursor`] over [`Access::Keys`]. Ranges and scans: a cursor over
-//! [`Access::Range`] or [`Access::All`]:
+//! [`Access::Range`], [`Access::All`] or [`Access::From`]:
 //! ```text
 //! if source.seek(&mut cursor, table, &access)? {          // on the first row
 //!     loop {
@@ -232,6 +232,9 @@ pub trait Engine: Source + Send {
 
     /// Raises the sequence to at least `value` (numbers handed out before their rows are inserted; recovery).
     fn raise_sequence(&mut self, table: TableId, value: i64) -> Result<()>;
+
+    /// Sets the sequence back to what it was before rows that were taken back.
+    fn restore_sequence(&mut self, table: TableId, value: i64) -> Result<()>;
 
     /// A view of these tables as they are now.
     fn view(&mut self, tables: &[TableId]) -> Result<Arc<dyn View>>;

@@ -225,6 +225,10 @@ impl Engine for TestEngine {
         self.inner.raise_sequence(table, value)
     }
 
+    fn restore_sequence(&mut self, table: TableId, value: i64) -> Result<()> {
+        self.inner.restore_sequence(table, value)
+    }
+
     fn view(&mut self, tables: &[TableId]) -> Result<Arc<dyn View>> {
         Ok(Arc::new(TestView { inner: self.inner.view(tables)?, mishaps: self.mishaps.clone() }))
     }

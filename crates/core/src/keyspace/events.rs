@@ -53,10 +53,10 @@ const LETTERS: [(char, EventClass); 14] = [
     ('e', EventClass::EVICTED),
     ('t', EventClass::STREAM),
     ('d', EventClass::MODULE),
+    ('n', EventClass::NEW),
     ('K', EventClass::KEYSPACE),
     ('E', EventClass::KEYEVENT),
     ('m', EventClass::KEY_MISS),
-    ('n', EventClass::NEW),
 ];
 
 impl EventClass {

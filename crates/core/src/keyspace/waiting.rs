@@ -2,13 +2,15 @@
 //! ready to be tried.
 
 use crate::session::SessionId;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Waiting sessions by key.
 #[derive(Default)]
 pub struct Waiting {
     keys: HashMap<(usize, Box<[u8]>), VecDeque<SessionId>>,
     ready: Vec<(usize, Box<[u8]>)>,
+    /// What is in `ready`, so that a key is there once.
+    is_ready: HashSet<(usize, Box<[u8]>)>,
 }
 
 impl Waiting {
@@ -47,7 +49,7 @@ impl Waiting {
     #[cold]
     fn signal_waited(&mut self, db: usize, key: &[u8]) {
         let name = (db, key.into());
-        if self.keys.contains_key(&name) && !self.ready.contains(&name) {
+        if self.keys.contains_key(&name) && self.is_ready.insert(name.clone()) {
             self.ready.push(name);
         }
     }
@@ -68,6 +70,7 @@ impl Waiting {
 
     /// Takes the keys to be tried, in the order in which they became ready.
     pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
+        self.is_ready.clear();
         std::mem::take(&mut self.ready)
     }
 

@@ -30,6 +30,8 @@ pub struct Watch {
     since_ns: AtomicU64,
     runs: AtomicU64,
     interrupt: Mutex<Option<Box<dyn Interrupt>>>,
+    /// The number of the last interrupt set.
+    interrupts: AtomicU64,
 }
 
 impl Watch {
@@ -46,6 +48,12 @@ impl Watch {
     pub fn note_write(&self) -> bool {
         let alive = |state| (state & KILL == 0).then_some(state | WROTE);
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, alive).is_ok()
+    }
+
+    /// True when the run has written.
+    #[inline]
+    pub fn has_written(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & WROTE != 0
     }
 
     /// True when the run is to end.
@@ -97,9 +105,21 @@ impl Watch {
         }
     }
 
-    /// How to interrupt the interpreter; None when it goes away.
-    pub fn set_interrupt(&self, interrupt: Option<Box<dyn Interrupt>>) {
-        *self.interrupt.lock() = interrupt;
+    /// How to interrupt the interpreter, which takes the place of one before it. Gives what
+    /// [`Watch::remove_interrupt`] wants.
+    pub fn set_interrupt(&self, interrupt: Box<dyn Interrupt>) -> u64 {
+        let mut place = self.interrupt.lock();
+        *place = Some(interrupt);
+        self.interrupts.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The interpreter whose interrupt has this number goes away. Another may have its place already: an old one is
+    /// freed in a thread of its own.
+    pub fn remove_interrupt(&self, number: u64) {
+        let mut place = self.interrupt.lock();
+        if self.interrupts.load(Ordering::Relaxed) == number {
+            *place = None;
+        }
     }
 }
 
@@ -128,7 +148,7 @@ mod tests {
     #[test]
     fn a_kill_ends_the_run_it_was_meant_for_only() {
         let (watch, armed) = (Watch::default(), Arc::new(AtomicBool::new(false)));
-        watch.set_interrupt(Some(Box::new(Flag(armed.clone()))));
+        watch.set_interrupt(Box::new(Flag(armed.clone())));
         assert_eq!(Code::NotBusy, watch.kill().unwrap_err().code);
         watch.begin(7);
         assert_eq!(Some(7), watch.running_since_ns());
@@ -140,6 +160,22 @@ mod tests {
         assert!(!armed.load(Ordering::Relaxed));
         watch.begin(8);
         assert!(!watch.is_killed());
+    }
+
+    #[test]
+    fn an_old_interrupt_goes_without_the_new_one() {
+        let (watch, armed) = (Watch::default(), Arc::new(AtomicBool::new(false)));
+        let old = watch.set_interrupt(Box::new(Flag(Arc::default())));
+        let new = watch.set_interrupt(Box::new(Flag(armed.clone())));
+        watch.remove_interrupt(old);
+        watch.begin(1);
+        assert_eq!(Ok(()), watch.kill());
+        assert!(armed.swap(false, Ordering::Relaxed));
+        watch.end();
+        watch.remove_interrupt(new);
+        watch.begin(2);
+        assert_eq!(Ok(()), watch.kill());
+        assert!(!armed.load(Ordering::Relaxed));
     }
 
     #[test]

@@ -514,8 +514,26 @@ impl<'a> Parser<'a> {
                 self.skip_parentheses()?;
             }
         }
+        self.stands_alone(start)?;
         let (first, last) = (&self.tokens[start], &self.tokens[self.at - 1]);
         Ok(self.text[first.start..last.end()].to_string())
+    }
+
+    /// Refuses queries and parameters in the expression from token `start` up to here: it is evaluated for each row,
+    /// inside another statement.
+    fn stands_alone(&self, start: usize) -> Result<()> {
+        let tokens = &self.tokens[start..self.at];
+        let reads = |(i, token): &(usize, &Token<'_>)| {
+            let of_table = token.is_word("IN") && !tokens.get(i + 1).is_some_and(|next| next.is_symbol("("));
+            of_table || ["SELECT", "VALUES", "WITH"].iter().any(|word| token.is_word(word))
+        };
+        if let Some((_, token)) = tokens.iter().enumerate().find(reads) {
+            return Err(syntax(self.text, token.start, "a default cannot query"));
+        }
+        match tokens.iter().find(|token| token.kind == Kind::Parameter) {
+            Some(token) => Err(syntax(self.text, token.start, "a default cannot have parameters")),
+            None => Ok(()),
+        }
     }
 
     fn skip_parentheses(&mut self) -> Result<()> {

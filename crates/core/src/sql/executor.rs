@@ -3,7 +3,7 @@
 use super::cache::{Cache, Compiled};
 use super::error::sql;
 use super::run::{self, Current, Failure, Host, Outcome, Run, Traits};
-use super::sqlite::{Connection, Prepared, Step};
+use super::sqlite::{Connection, Prepared, Step, functions, memory};
 use super::statement::{self, Class};
 use super::table_info::TableInfo;
 use super::{ddl, explain, fast, schema, source, vtab};
@@ -116,6 +116,7 @@ fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
 
 fn connect(current: &Arc<Current>) -> Result<Connection> {
     let connection = Connection::open()?;
+    functions::register(&connection)?;
     source::register(&connection, current)?;
     let context = Arc::as_ptr(current).cast_mut().cast();
     // SAFETY: `current` lives as long as `Sql`, which drops the connection first.
@@ -335,7 +336,9 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
     let traits = statement.traits.clone();
     let mut run = Run::new(host, &traits);
     run.deadline_ns = deadline_ns;
-    let result = current.enter(&mut run, || step(&connection, statement, params));
+    let result = memory::limited(limits::SQL_MEMORY_BYTES_MAX, || {
+        current.enter(&mut run, || step(&connection, statement, params))
+    });
     let (failure, changed) = (run.failure.take(), run.changed);
     drop(run);
     host.sql().running -= 1;

@@ -140,6 +140,8 @@ pub struct Run<'a> {
     pub transients: HashMap<(TableId, u16), Rc<Transient>>,
     /// How often each was asked for before it was made.
     pub asked: HashMap<(TableId, u16), u32>,
+    /// The largest number that the rows made so far have in the AUTOINCREMENT column.
+    pub last_number: i64,
     /// Columns that an INSERT does not name; made at its first row.
     omitted: Option<Vec<bool>>,
     /// Buffers of the write path: rows to write, ids written, the row as it was.
@@ -161,6 +163,7 @@ impl<'a> Run<'a> {
             deadline_ns: None,
             transients: HashMap::new(),
             asked: HashMap::new(),
+            last_number: 0,
             omitted: None,
             rows: Batch::new(),
             ids: Vec::new(),
@@ -215,17 +218,32 @@ impl Current {
     }
 
     /// Lends the current run to a callback of SQLite, which is called only while the statement of a run is prepared,
-    /// stepped or reset.
+    /// stepped or reset. An error when there is none, or another callback further up has it.
     #[inline]
     pub fn with<T>(&self, body: impl FnOnce(&mut Run<'_>) -> Outcome<T>) -> Outcome<T> {
-        let run = self.run.load(Ordering::Relaxed).cast::<Run<'_>>();
-        if run.is_null() {
-            return Err(Error::new(Code::Bug, "run.rs: a callback outside of any run").into());
+        self.lend(body).unwrap_or_else(|| Err(Error::new(Code::Bug, "run.rs: a callback outside of any run").into()))
+    }
+
+    /// Lends the current run, which nobody else gets meanwhile; None when there is none to lend.
+    #[inline]
+    fn lend<T>(&self, body: impl FnOnce(&mut Run<'_>) -> T) -> Option<T> {
+        /// Puts the run back, whatever happens.
+        struct Back<'a>(&'a Current, *mut ());
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.run.store(self.1, Ordering::Relaxed);
+            }
         }
-        // SAFETY: `enter` put the pointer there and takes it back before its borrow of the run ends, and the one who
-        // entered does not touch the run inside its body. A connection belongs to one thread at a time, and callbacks
-        // of SQLite do not nest but through another `enter`.
-        body(unsafe { &mut *run })
+        let run = self.run.load(Ordering::Relaxed);
+        if run.is_null() {
+            return None;
+        }
+        self.run.store(std::ptr::null_mut(), Ordering::Relaxed);
+        let _back = Back(self, run);
+        // SAFETY: `enter` put the pointer there and takes it away before its borrow of the run ends, and the one who
+        // entered does not touch the run inside its body. A connection belongs to one thread at a time, and as the
+        // pointer is out of its place while the run is lent, no second reference can be made meanwhile.
+        Some(body(unsafe { &mut *run.cast::<Run<'_>>() }))
     }
 
     /// Keeps the first failure of the current run.
@@ -246,6 +264,28 @@ impl Current {
 pub unsafe extern "C" fn check_progress(current: *mut std::ffi::c_void) -> c_int {
     // SAFETY: the caller's promise.
     let current = unsafe { &*current.cast::<Current>() };
-    let stop = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| current.with(|run| Ok(run.must_stop()))));
-    c_int::from(!matches!(stop, Ok(Ok(false))))
+    // Without a run to ask (a callback has it and evaluates a default) the clock is looked at later.
+    let stop = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| current.lend(|run| run.must_stop())));
+    c_int::from(!matches!(stop, Ok(None | Some(false))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::tests::TestStore;
+
+    #[test]
+    fn a_run_is_lent_to_one_callback_at_a_time() {
+        let (current, mut store) = (Current::default(), TestStore::new());
+        let mut run = Run::new(&mut store, &Traits::NONE);
+        assert!(current.with(|_| Ok(())).is_err(), "nothing runs");
+        current.enter(&mut run, || {
+            let inside = current.with(|_| Ok(current.with(|_| Ok(())).is_err()));
+            assert!(inside.is_ok_and(|refused| refused));
+            let panic = std::panic::AssertUnwindSafe(|| current.with(|_| -> Outcome<()> { panic!("a callback's") }));
+            assert!(std::panic::catch_unwind(panic).is_err());
+            assert!(current.with(|_| Ok(())).is_ok(), "it came back");
+        });
+        assert!(current.with(|_| Ok(())).is_err(), "nothing runs any longer");
+    }
 }

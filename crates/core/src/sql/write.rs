@@ -83,6 +83,11 @@ pub fn encode(
         };
         fitted.push(types::coerce(value, column.ctype, &info.def.name, &column.name)?);
     }
+    if let Some(column) = info.sequence_column
+        && let DatumRef::Int(number) = fitted[column].as_ref()
+    {
+        run.last_number = run.last_number.max(number);
+    }
     let mut values: Values<'_> = SmallVec::from_elem(DatumRef::Null, info.layout.positions());
     for (column, value) in info.def.columns.iter().zip(&fitted) {
         values[usize::from(column.position)] = value.as_ref();
@@ -148,13 +153,13 @@ fn fill_gaps(
     Ok(made)
 }
 
+/// The next number of the sequence. The engine raises the sequence when a row that has it is written, so that a statement
+/// that fails, or leaves the row out, gives none away.
 fn next_number(run: &mut Run<'_>, info: &TableInfo) -> Outcome<i64> {
     let (tables, _) = run.host.write()?;
-    let last = tables.engine().sequence(info.def.id)?;
+    let last = tables.engine().sequence(info.def.id)?.max(run.last_number);
     let full = || Error::new(Code::Limit, format!("table {} has no number left for its sequence", info.def.name));
-    let next = last.checked_add(1).ok_or_else(full)?;
-    tables.engine_mut().raise_sequence(info.def.id, next)?;
-    Ok(next)
+    Ok(last.checked_add(1).ok_or_else(full)?)
 }
 
 /// Hands the one row of `rows` to the engine.

@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn undo_in_reverse_order_gives_every_row_back_its_id() {
         let mut heap = Heap::default();
-        let ids: Vec<RowId> = (0..2000).map(|i| heap.insert(&vec![i as u8; 40]).unwrap()).collect();
+        let ids: Vec<RowId> = (0..2000).map(|i| heap.insert(&[i as u8; 40]).unwrap()).collect();
         let before = rows_of(&heap);
         // Delete all, insert others, then take it back from the end.
         ids.iter().for_each(|id| assert!(heap.delete(*id)));

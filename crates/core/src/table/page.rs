@@ -448,6 +448,7 @@ mod tests {
                             model.insert(slot, held);
                         }
                     }
+                    #[allow(clippy::collapsible_match)] // in a guard it would hide that it changes the page
                     (5..7, Some(slot)) => {
                         if page.replace(slot, record) {
                             model.insert(slot, held);

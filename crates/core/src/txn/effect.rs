@@ -19,7 +19,7 @@ impl Effect {
     /// An empty effect that materialises what is wanted.
     pub fn new(wants: Wants, events_wanted: EventClass) -> Self {
         let keys = Changes { wants, events_wanted, ..Changes::default() };
-        Effect { keys, tables: TableChanges { wants, ..TableChanges::default() } }
+        Effect { keys, tables: TableChanges::new(wants) }
     }
 
     /// True when nothing was changed and nothing is to be told.

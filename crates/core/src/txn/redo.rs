@@ -25,7 +25,7 @@ pub fn encode(effect: &Effect, out: &mut Vec<u8>) {
 }
 
 fn has_table_redo(change: &TableChange) -> bool {
-    !matches!(change, TableChange::Row { redo: None, .. })
+    !matches!(change, TableChange::Row { redo: None, .. } | TableChange::Sequence { .. })
 }
 
 fn encode_table_change(change: &TableChange, out: &mut Vec<u8>) {
@@ -40,6 +40,7 @@ fn encode_table_change(change: &TableChange, out: &mut Vec<u8>) {
             codec::put_number(out, table.0.into());
             now.iter().for_each(|def| def.encode(out));
         }
+        TableChange::Sequence { .. } => {}
     }
 }
 

@@ -42,6 +42,14 @@ pub enum TableChange {
         /// What it was.
         before: Option<Box<Before>>,
     },
+    /// Rows that follow may raise the numbers that the table gives. Doing their changes again raises them again, so this
+    /// is for undo only.
+    Sequence {
+        /// The table.
+        table: TableId,
+        /// Its largest number so far.
+        before: i64,
+    },
 }
 
 /// What a table was before its definition changed.
@@ -61,6 +69,8 @@ pub struct TableChanges {
     pub dirty: u64,
     /// The changes, if anything is wanted.
     pub list: Vec<TableChange>,
+    /// The table whose sequence was noted last, in the innermost scope.
+    pub sequence_of: Option<TableId>,
 }
 
 /// An open undo scope: whatever is changed until it is closed can be taken back.
@@ -91,6 +101,11 @@ impl Changes for TableChanges {
 }
 
 impl TableChanges {
+    /// No changes yet; materialises what is wanted.
+    pub fn new(wants: Wants) -> TableChanges {
+        TableChanges { wants, ..TableChanges::default() }
+    }
+
     #[inline]
     fn note(&mut self, table: TableId, redo: impl FnOnce() -> RowOp, undo: impl FnOnce() -> RowOp) {
         self.dirty += 1;
@@ -157,12 +172,14 @@ impl Tables {
         self.scopes += 1;
         let wanted_undo = changes.wants.contains(Wants::UNDO);
         changes.wants |= Wants::UNDO;
+        changes.sequence_of = None;
         Scope { mark: changes.list.len(), dirty: changes.dirty, wanted_undo }
     }
 
     /// Closes a scope; its changes stay.
     #[inline]
     pub fn keep(&mut self, changes: &mut TableChanges, scope: Scope) {
+        changes.sequence_of = None;
         if !scope.wanted_undo {
             changes.wants -= Wants::UNDO;
             if changes.wants.is_empty() {
@@ -176,6 +193,7 @@ impl Tables {
     pub fn undo(&mut self, changes: &mut TableChanges, scope: Scope) {
         self.undo_to(changes, scope.mark);
         changes.dirty = scope.dirty;
+        changes.sequence_of = None;
         if !scope.wanted_undo {
             changes.wants -= Wants::UNDO;
         }
@@ -207,12 +225,26 @@ impl Tables {
     /// Inserts encoded rows and appends their ids.
     #[inline]
     pub fn insert(&mut self, t: TableId, rows: &Batch, ids: &mut Vec<RowId>, changes: &mut TableChanges) -> Write<()> {
+        self.note_sequence(t, changes);
         self.engine.insert(t, rows, ids, changes)
+    }
+
+    /// Notes how far a table's sequence is, if that may have to be taken back.
+    #[inline]
+    fn note_sequence(&self, table: TableId, changes: &mut TableChanges) {
+        if changes.wants.contains(Wants::UNDO)
+            && changes.sequence_of != Some(table)
+            && let Ok(before) = self.engine.sequence(table)
+        {
+            changes.sequence_of = Some(table);
+            changes.list.push(TableChange::Sequence { table, before });
+        }
     }
 
     /// Replaces the rows `ids`, in turn, by `rows`.
     #[inline]
     pub fn update(&mut self, t: TableId, ids: &[RowId], rows: &Batch, changes: &mut TableChanges) -> Write<()> {
+        self.note_sequence(t, changes);
         self.engine.update(t, ids, rows, changes)
     }
 
@@ -355,16 +387,18 @@ impl Tables {
                     _ => self.restore_definition(table, def.as_deref()),
                 }
             }
-            _ => Ok(()),
+            TableChange::Sequence { table, before } => self.engine.restore_sequence(table, before),
+            TableChange::Row { .. } | TableChange::Definition { .. } => Ok(()),
         }
     }
 
-    /// A number that is equal for equal tables: definitions, and rows under their ids.
+    /// A number that is equal for equal tables: definitions, sequences, and rows under their ids.
     pub fn digest(&self) -> Result<u64> {
         let mut sum = 0u64;
         for def in self.catalog.tables() {
             let mut bytes = Vec::new();
             def.encode(&mut bytes);
+            bytes.extend_from_slice(&self.engine.sequence(def.id)?.to_le_bytes());
             sum = sum.wrapping_add(hash::bytes(&bytes));
             let mut cursor = Cursor::new();
             let failed = |_| Error::new(Code::Engine, "a table cannot be read");

@@ -224,7 +224,7 @@ impl Set {
                 self.iter().for_each(|member| show(&member));
                 0
             }
-            Encoding::Table(table) => table.scan(cursor, count, |member| show(member)),
+            Encoding::Table(table) => table.scan(cursor, count, show),
         }
     }
 

@@ -126,12 +126,13 @@ impl Str {
         Ok(self.len())
     }
 
-    /// Fills up with zeros to `len` bytes at least.
+    /// Fills up with zeros to `len` bytes at least. Even if that changes nothing, Redis shows a `raw` string afterwards.
     pub fn grow_to(&mut self, len: usize, edit: &mut Edit<StrOp>) -> Result<()> {
         check_len(len)?;
         if len > self.len() {
             self.write(self.len(), b"", len, edit);
         }
+        self.0.set_mark(true);
         Ok(())
     }
 

@@ -499,10 +499,10 @@ fn hostile_bytes_are_refused_without_panic() {
             bytes[at] = random.next() as u8;
         }
         bytes.truncate(1 + random.below(bytes.len() as u64) as usize);
-        if let Ok(op) = Op::decode(&mut &bytes[..], &LOW) {
-            if let Some(mut value) = op.empty_value() {
-                let _ = value.apply(op, &LOW);
-            }
+        if let Ok(op) = Op::decode(&mut &bytes[..], &LOW)
+            && let Some(mut value) = op.empty_value()
+        {
+            let _ = value.apply(op, &LOW);
         }
     }
 }

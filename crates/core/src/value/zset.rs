@@ -1,4 +1,4 @@
-//! The sorted set value: members ordered by score, then by bytes; packed while small, a table and a skip list when large.
+//! The sorted set value: members ordered by score, then by bytes; packed while small, a table and a tree when large.
 //!
 //! Every range, by score or by bytes, becomes a range of ranks first; counting, limiting, walking and removing know only
 //! those.
@@ -14,6 +14,7 @@ use super::sample;
 use super::thresholds::PACKED_BYTES_MAX;
 use super::{Edit, Operation, Thresholds};
 use crate::ds::packed::{self, Packed};
+use crate::ds::ranktree::Handle;
 use crate::env::Xoshiro;
 use crate::error::{Error, Result};
 use crate::reply::Blob;
@@ -104,20 +105,34 @@ pub(super) fn put_score(score: f64, buffer: &mut [u8; 8]) -> &[u8] {
 /// Reads what [`put_score`] wrote.
 #[inline]
 pub(super) fn take_score(bytes: &[u8]) -> f64 {
-    let mut buffer = [0; 8];
-    let len = bytes.len().min(8);
-    buffer[..len].copy_from_slice(&bytes[..len]);
-    let word = u64::from_le_bytes(buffer);
-    if len == 8 {
-        return f64::from_bits(word);
+    match *bytes {
+        [a] => a as i8 as f64,
+        [a, b] => i16::from_le_bytes([a, b]) as f64,
+        [a, b, c, d, e, f, g, h] => f64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => {
+            let len = bytes.len().min(7);
+            let mut buffer = [0; 8];
+            buffer[8 - len..].copy_from_slice(&bytes[..len]);
+            // The bytes are the upper ones, so that shifting them down brings the sign along.
+            if len == 0 { 0.0 } else { (i64::from_le_bytes(buffer) >> (64 - 8 * len)) as f64 }
+        }
     }
-    let unused = 64 - 8 * len as u32;
-    if len == 0 { 0.0 } else { ((word << unused) as i64 >> unused) as f64 }
 }
 
 fn scored(member: &[u8], score: f64) -> Packed {
     let mut buffer = [0; 8];
     [member, put_score(score, &mut buffer)].into_iter().collect()
+}
+
+/// A member found in a set, until the set changes.
+struct Found {
+    at: FoundAt,
+    score: f64,
+}
+
+enum FoundAt {
+    Small(packed::Place),
+    Large(Handle),
 }
 
 impl ZSet {
@@ -161,34 +176,45 @@ impl ZSet {
 
     /// OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
-        match &self.0 {
-            Encoding::Small(_) => "listpack",
-            Encoding::Large(_) => "skiplist",
-        }
+        if self.is_packed() { "listpack" } else { "skiplist" }
+    }
+
+    /// True while the set is small.
+    pub fn is_packed(&self) -> bool {
+        matches!(self.0, Encoding::Small(_))
     }
 
     /// ZSCORE: the score of a member.
     pub fn score(&self, member: &[u8]) -> Option<f64> {
+        self.find(member).map(|found| found.score)
+    }
+
+    #[inline]
+    fn find(&self, member: &[u8]) -> Option<Found> {
         match &self.0 {
-            Encoding::Small(small) => small.score(member),
-            Encoding::Large(large) => large.score(member),
+            Encoding::Small(small) => {
+                small.find(member).map(|(place, score)| Found { at: FoundAt::Small(place), score })
+            }
+            Encoding::Large(large) => {
+                large.find(member).map(|(handle, score)| Found { at: FoundAt::Large(handle), score })
+            }
         }
     }
 
     /// ZADD: gives a member a score, as far as the conditions allow. The score is not NaN.
     pub fn add(&mut self, member: &[u8], score: f64, when: Conditions, edit: &mut Edit<ZSetOp>) -> Added {
         debug_assert!(!score.is_nan());
-        let old = self.score(member);
+        let old = self.find(member);
         self.decide(member, old, score, when, edit)
     }
 
     /// ZINCRBY, ZADD INCR: adds to the score of a member (0 when missing), as far as the conditions allow.
     pub fn increment(&mut self, member: &[u8], by: f64, when: Conditions, edit: &mut Edit<ZSetOp>) -> Result<Added> {
-        let old = self.score(member);
+        let old = self.find(member);
         if old.is_some() && when.new {
             return Ok(Added::Refused);
         }
-        let score = old.map_or(by, |old| old + by);
+        let score = old.as_ref().map_or(by, |old| old.score + by);
         if score.is_nan() {
             return Err(Error::err("resulting score is not a number (NaN)"));
         }
@@ -198,21 +224,23 @@ impl ZSet {
     fn decide(
         &mut self,
         member: &[u8],
-        old: Option<f64>,
+        old: Option<Found>,
         score: f64,
         when: Conditions,
         edit: &mut Edit<ZSetOp>,
     ) -> Added {
         match old {
             Some(_) if when.new => Added::Refused,
-            Some(old) if (when.less && score >= old) || (when.greater && score <= old) => Added::Refused,
-            Some(old) if score == old => Added::Same(score),
+            Some(old) if (when.less && score >= old.score) || (when.greater && score <= old.score) => Added::Refused,
+            Some(old) if score == old.score => Added::Same(score),
             Some(old) => {
                 edit.redo(|| ZSetOp::Set(scored(member, score)));
-                edit.undo(|| ZSetOp::Set(scored(member, old)));
-                match &mut self.0 {
-                    Encoding::Small(small) => small.set_score(member, score),
-                    Encoding::Large(large) => large.set_score(member, score),
+                edit.undo(|| ZSetOp::Set(scored(member, old.score)));
+                match (&mut self.0, old.at) {
+                    (Encoding::Small(small), FoundAt::Small(place)) => small.set_score(place, member, score),
+                    // SAFETY: the handle was found in this set, which has not changed since.
+                    (Encoding::Large(large), FoundAt::Large(handle)) => unsafe { large.set_score(handle, score) },
+                    _ => unreachable!("found in another encoding"),
                 }
                 Added::Updated(score)
             }

@@ -97,11 +97,6 @@ impl Decoder {
         self.position
     }
 
-    /// Bytes that the rest of the request will need at least, to size the next read; 0 when unknown.
-    pub fn expected(&self, buffered: usize) -> usize {
-        self.bulk_bytes.map_or(0, |length| (self.position + length + 2).saturating_sub(buffered))
-    }
-
     /// Forgets the finished request.
     #[inline]
     pub fn reset(&mut self) {
@@ -188,15 +183,15 @@ impl Decoder {
             self.position += 5;
             return Ok(Some((a - b'0') as usize * 10 + (b - b'0') as usize));
         }
-        let Some((line, next)) = line_after(buffer, self.position + 1) else {
+        let Some((line, next)) = line_after(buffer, self.position) else {
             too_long(rest.len(), "too big bulk count string")?;
             // A wrong first byte is known before its line is complete, but Redis waits for the line too.
             return Ok(None);
         };
-        if rest[0] != b'$' {
+        let Some(digits) = line.strip_prefix(b"$") else {
             return Err(ProtocolError([b"expected '$', got '", &rest[..1], b"'"].concat()));
-        }
-        match parse_length(line) {
+        };
+        match parse_length(digits) {
             Some(n) if n >= 0 && n <= limits::BULK_BYTES_MAX as i64 => {
                 if limits.unauthenticated && n > limits.bulk_bytes_max as i64 {
                     return Err(ProtocolError("unauthenticated bulk length".into()));

@@ -64,6 +64,7 @@ fn encode_rest(reply: &Reply, protocol: u8, out: &mut Vec<u8>) {
                 encode(value, protocol, out);
             }
         }
+        Reply::As(protocol, reply) => encode(reply, *protocol, out),
         Reply::Many(replies) => replies.iter().for_each(|reply| encode(reply, protocol, out)),
         Reply::Bulk(_) | Reply::Ok | Reply::Int(_) | Reply::Nil => unreachable!("encoded by the caller"),
     }

@@ -108,7 +108,7 @@ fn run(seed: u64, multi: bool, kind: u64, steps: u64) {
     assert!(model.iter().eq(tree.entries().iter()), "seed {seed}");
     for (key, value) in model.clone() {
         assert_eq!(Some(value), tree.remove(&key, value).filter(|_| model.remove(&(key, value))));
-        if model.len() % 200 == 0 {
+        if model.len().is_multiple_of(200) {
             tree.check();
         }
     }

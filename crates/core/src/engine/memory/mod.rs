@@ -307,6 +307,11 @@ impl Engine for Memory {
         Ok(())
     }
 
+    fn restore_sequence(&mut self, table: TableId, value: i64) -> Result<()> {
+        self.table_mut(table)?.sequence = value;
+        Ok(())
+    }
+
     fn view(&mut self, tables: &[TableId]) -> Result<Arc<dyn View>> {
         let tables = tables.iter().map(|id| Ok((*id, self.table_mut(*id)?.view()))).collect::<Result<Vec<_>>>()?;
         Ok(Arc::new(MemoryView::of(tables)))

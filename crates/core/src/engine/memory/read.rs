@@ -171,6 +171,8 @@ pub(super) fn seek<T: Readable>(table: &T, cursor: &mut Cursor, access: &Access<
     cursor.rest = Rest::Done;
     match *access {
         Access::All => cursor.rest = Rest::Scan { next: RowId(0) },
+        Access::From(id) if id >= RowId::END => {}
+        Access::From(id) => cursor.rest = Rest::Scan { next: id },
         Access::Rows(ids) => {
             cursor.ids.extend(ids.iter().filter(|id| table.rows().get(**id).is_some()));
         }

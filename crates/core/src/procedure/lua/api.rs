@@ -24,10 +24,10 @@ pub fn pcall(stack: Stack<'_>) -> Answer {
 
 #[inline]
 fn command(stack: Stack<'_>, raise: bool) -> Answer {
-    let args = match arguments(stack) {
-        Ok(args) => args,
-        Err(fault) => return fail(stack, raise, fault),
-    };
+    let mut args = Arguments::new();
+    if let Err(fault) = arguments(stack, &mut args) {
+        return fail(stack, raise, fault);
+    }
     let shared = stack.shared();
     let Some(reply) = shared.with_host(|host| host.call(&args)) else {
         return Err(reply_fault("ERR redis.call/pcall can only be called inside a script invocation"));
@@ -45,12 +45,12 @@ fn command(stack: Stack<'_>, raise: bool) -> Answer {
 
 /// All arguments as bytes. Numbers become text on the stack, with the digits that Redis gives them.
 #[inline]
-fn arguments(stack: Stack<'_>) -> Result<Arguments<'_>, Fault> {
+fn arguments<'a>(stack: Stack<'a>, args: &mut Arguments<'a>) -> Result<(), Fault> {
     let count = stack.top();
     if count == 0 {
         return Err(reply_fault("ERR Please specify at least one argument for this redis lib call"));
     }
-    let mut args = Arguments::with_capacity(count as usize);
+    args.reserve(count as usize);
     for index in 1..=count {
         match stack.kind(index) {
             Kind::String => {}
@@ -59,7 +59,7 @@ fn arguments(stack: Stack<'_>) -> Result<Arguments<'_>, Fault> {
         }
         args.push(stack.bytes(index).unwrap_or_default());
     }
-    Ok(args)
+    Ok(())
 }
 
 fn spell_number(stack: Stack<'_>, index: c_int) -> Result<(), Fault> {
@@ -180,7 +180,8 @@ pub fn set_repl(stack: Stack<'_>) -> Answer {
 
 /// `redis.acl_check_cmd(command, ...)`
 pub fn acl_check_cmd(stack: Stack<'_>) -> Answer {
-    let args = arguments(stack)?;
+    let mut args = Arguments::new();
+    arguments(stack, &mut args)?;
     match stack.shared().with_host(|host| host.permits(&args)).flatten() {
         Some(permitted) => {
             stack.push_bool(permitted);

@@ -1,6 +1,7 @@
 //! Replies to Lua values and back, in Redis 7's shapes for RESP2 and RESP3.
 
 use super::stack::{Fault, Kind, Stack, push_error_table};
+use super::state::KILLED;
 use crate::ds::number;
 use crate::error::{Code, Error};
 use crate::limits;
@@ -95,6 +96,7 @@ fn push_other(stack: Stack<'_>, reply: &Reply, protocol: u8) -> Result<(), Fault
                 push_element(stack, item, protocol, position)?;
             }
         }
+        Reply::As(protocol, reply) => push_reply(stack, reply, *protocol)?,
         Reply::Bulk(_) | Reply::Int(_) => push_reply(stack, reply, protocol)?,
     }
     Ok(())
@@ -124,12 +126,19 @@ pub fn push_error(stack: Stack<'_>, error: &Error) {
 pub const FIELDS: [&str; 9] =
     ["err", "ok", "double", "big_number", "verbatim_string", "map", "set", "format", "string"];
 
+/// Values between two looks at whether somebody wants the script's end.
+const LOOK_EVERY: usize = 1024;
+
 /// Turns what a script returned into a reply. The names of [`FIELDS`] stand on the stack from `fields` on.
 pub struct Reader<'a> {
     stack: Stack<'a>,
     fields: c_int,
     protocol: u8,
     depth: usize,
+    elements: usize,
+    bytes: usize,
+    /// Why the reply was given up. From then on everything reads as nil.
+    stopped: Option<Error>,
     /// True when the reply is an error that the failing command has counted.
     pub counted: bool,
 }
@@ -137,14 +146,61 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// A reader for a script that spoke the given RESP version.
     pub fn new(stack: Stack<'a>, fields: c_int, protocol: u8) -> Self {
-        Reader { stack, fields, protocol, depth: 0, counted: false }
+        Reader { stack, fields, protocol, depth: 0, elements: 0, bytes: 0, stopped: None, counted: false }
+    }
+
+    /// Pops what the script returned and turns it into a reply: an error if that would be too large, or somebody ends
+    /// the script meanwhile. A small table that holds itself many times over can be a reply without end.
+    pub fn read(&mut self) -> Reply {
+        let reply = self.pop();
+        self.stopped.take().map_or(reply, Reply::Error)
+    }
+
+    /// Counts one more value; false: it is not to be read any more.
+    #[inline]
+    fn admit(&mut self) -> bool {
+        self.elements += 1;
+        if self.elements.is_multiple_of(LOOK_EVERY) {
+            self.look();
+        }
+        self.stopped.is_none()
+    }
+
+    /// The string at `index`, counted; empty when there would be too much.
+    fn string(&mut self, index: c_int) -> &'a [u8] {
+        let bytes = self.stack.bytes(index).unwrap_or_default();
+        self.bytes += bytes.len();
+        if self.bytes > limits::SCRIPT_REPLY_BYTES_MAX {
+            self.stop(format!("the script's reply has strings of more than {} bytes", limits::SCRIPT_REPLY_BYTES_MAX));
+            return &[];
+        }
+        bytes
+    }
+
+    #[cold]
+    fn look(&mut self) {
+        if self.stack.shared().watch.is_killed() {
+            self.stopped.get_or_insert(Error::new(Code::Custom, KILLED));
+        }
+        if self.elements > limits::SCRIPT_REPLY_ELEMENTS_MAX {
+            self.stop(format!("the script's reply has more than {} elements", limits::SCRIPT_REPLY_ELEMENTS_MAX));
+        }
+    }
+
+    #[cold]
+    fn stop(&mut self, why: String) {
+        self.stopped.get_or_insert(Error::err(why));
     }
 
     /// Pops the top value and turns it into a reply.
-    pub fn pop(&mut self) -> Reply {
+    fn pop(&mut self) -> Reply {
         let stack = self.stack;
+        if !self.admit() {
+            stack.pop(1);
+            return Reply::Nil;
+        }
         let reply = match stack.kind(-1) {
-            Kind::String => stack.bytes(-1).map_or(Reply::Nil, Reply::bulk),
+            Kind::String => Reply::bulk(self.string(-1)),
             Kind::Number => Reply::Int(stack.number(-1).map_or(0, truncate)),
             Kind::Boolean => match stack.truth(-1) {
                 value if self.protocol >= 3 => Reply::Bool(value),
@@ -176,12 +232,12 @@ impl<'a> Reader<'a> {
             self.push_field(field, -1);
             let reply = match (field, stack.kind(-1)) {
                 (0, Kind::String) => Some(self.error()),
-                (1, Kind::String) => Some(Reply::Status(text(c_text(stack.bytes(-1))))),
+                (1, Kind::String) => Some(Reply::Status(text(c_text(Some(self.string(-1)))))),
                 (2, Kind::Number) => stack.number(-1).map(Reply::Double),
-                (3, Kind::String) => stack.bytes(-1).map(|digits| {
+                (3, Kind::String) => {
                     let line = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
-                    Reply::BigNumber(digits.iter().map(line).collect())
-                }),
+                    Some(Reply::BigNumber(self.string(-1).iter().map(line).collect()))
+                }
                 (4, Kind::Table) => self.verbatim(),
                 (5, Kind::Table) => Some(self.map()),
                 (6, Kind::Table) => Some(self.set()),
@@ -205,7 +261,7 @@ impl<'a> Reader<'a> {
     /// The table below the top is an error, whose text is on top.
     fn error(&mut self) -> Reply {
         let stack = self.stack;
-        let message = text(without_newlines(c_text(stack.bytes(-1))));
+        let message = text(without_newlines(c_text(Some(self.string(-1)))));
         stack.get_field(-2, "ignore_error_stats_update");
         self.counted |= self.depth == 1 && stack.kind(-1) == Kind::Boolean && stack.truth(-1);
         stack.pop(1);
@@ -213,7 +269,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The table on top may be `{format=..., string=...}`.
-    fn verbatim(&self) -> Option<Reply> {
+    fn verbatim(&mut self) -> Option<Reply> {
         let stack = self.stack;
         self.push_field(7, -1);
         self.push_field(8, -2);
@@ -221,7 +277,7 @@ impl<'a> Reader<'a> {
         let reply = both.then(|| {
             let format = c_text(stack.bytes(-2));
             let format = std::array::from_fn(|i| format.get(i).copied().unwrap_or(b' '));
-            Reply::Verbatim(format, Blob::from_slice(stack.bytes(-1).unwrap_or_default()))
+            Reply::Verbatim(format, Blob::from_slice(self.string(-1)))
         });
         stack.pop(2);
         reply
@@ -233,6 +289,10 @@ impl<'a> Reader<'a> {
         let mut pairs = Vec::new();
         stack.push_nil();
         while stack.next(-2) {
+            if self.stopped.is_some() {
+                stack.pop(2);
+                break;
+            }
             stack.push_copy(-2);
             let key = self.pop();
             pairs.push((key, self.pop()));
@@ -247,6 +307,10 @@ impl<'a> Reader<'a> {
         stack.push_nil();
         while stack.next(-2) {
             stack.pop(1);
+            if self.stopped.is_some() {
+                stack.pop(1);
+                break;
+            }
             stack.push_copy(-1);
             members.push(self.pop());
         }
@@ -258,7 +322,7 @@ impl<'a> Reader<'a> {
         let mut items = Vec::new();
         for position in 1.. {
             self.stack.get_element(-1, position);
-            if self.stack.kind(-1) == Kind::Nil {
+            if self.stack.kind(-1) == Kind::Nil || self.stopped.is_some() {
                 self.stack.pop(1);
                 break;
             }

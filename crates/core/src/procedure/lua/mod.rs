@@ -16,9 +16,10 @@ mod heap;
 mod number;
 mod pattern;
 mod random;
-mod returns;
+
 mod sandbox;
 mod shared;
+mod source;
 mod stack;
 mod state;
 mod strings;

@@ -136,4 +136,4 @@ getmetatable('').__metatable = guard({ __index = globals.string })
 
 raw_setmetatable(globals, { __index = missing })
 globals._G = guard(globals, guard({}))
-return globals._G, globals
+return globals._G, globals, behind

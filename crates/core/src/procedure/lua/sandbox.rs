@@ -16,7 +16,8 @@ const PRELUDE: &str = include_str!("prelude.lua");
 /// The prelude's name in messages and frames; scripts' errors are not blamed on it.
 pub const PRELUDE_NAME: &std::ffi::CStr = c"=peryton";
 
-/// Opens Lua's libraries and pushes the environment of scripts and the table of their globals.
+/// Opens Lua's libraries and pushes the environment of scripts, the table of their globals that it guards, and the table
+/// of what stands behind each guard.
 pub fn open(stack: Stack<'_>) -> Result<(), Fault> {
     let libraries: [ffi::lua_CFunction; 5] =
         [ffi::luaopen_base, ffi::luaopen_table, ffi::luaopen_string, ffi::luaopen_math, ffi::luaopen_bit];
@@ -27,7 +28,7 @@ pub fn open(stack: Stack<'_>) -> Result<(), Fault> {
     }
     super::state::load(stack, PRELUDE.as_bytes(), PRELUDE_NAME)?;
     push_native(stack)?;
-    stack.call(1, 2)
+    stack.call(1, 3)
 }
 
 /// Pushes the table through which the prelude gets at our own functions.

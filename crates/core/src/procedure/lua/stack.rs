@@ -288,6 +288,12 @@ impl<'a> Stack<'a> {
         unsafe { ffi::lua_insert(self.l, index) }
     }
 
+    /// Removes the value at `index`, shifting those above.
+    pub fn remove(self, index: c_int) {
+        // SAFETY: the index is valid; nothing throws.
+        unsafe { ffi::lua_remove(self.l, index) }
+    }
+
     /// Moves the top value over the one at `index`.
     pub fn replace(self, index: c_int) {
         // SAFETY: the index is valid; nothing throws.
@@ -355,10 +361,36 @@ impl<'a> Stack<'a> {
         unsafe { ffi::lua_next(self.l, index) != 0 }
     }
 
-    /// Pops a table and makes it the metatable of the table at `index`.
+    /// Pops a table or nil and makes it the metatable of the table at `index`.
     pub fn set_metatable(self, index: c_int) {
         // SAFETY: the index is a table's and a table is on top; nothing throws.
         unsafe { ffi::lua_setmetatable(self.l, index) };
+    }
+
+    /// Pushes the metatable of the table at `index`, if it has one.
+    pub fn get_metatable(self, index: c_int) -> bool {
+        // SAFETY: a slot is reserved, the index valid; nothing throws.
+        unsafe { ffi::lua_getmetatable(self.l, index) != 0 }
+    }
+
+    /// Takes the table at `index` its metatable and all that is in it.
+    pub fn clear_table(self, index: c_int) {
+        let index = self.absolute(index);
+        self.push_nil();
+        self.set_metatable(index);
+        self.push_nil();
+        while self.next(index) {
+            self.pop(1);
+            self.push_copy(-1);
+            self.push_nil();
+            self.set_pair(index);
+        }
+    }
+
+    /// Pops a table and makes it the environment of the function at `index`.
+    pub fn set_environment(self, index: c_int) {
+        // SAFETY: the index is a function's and a table is on top; nothing throws.
+        unsafe { ffi::lua_setfenv(self.l, index) };
     }
 
     /// The same place counted from the bottom.

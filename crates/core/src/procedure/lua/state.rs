@@ -1,9 +1,9 @@
 //! The interpreter: made once, compiles each script once, runs it with its keys and arguments.
 
 use super::convert::{FIELDS, Reader, c_text};
-use super::returns::keep_frame;
 use super::sandbox;
 use super::shared::Shared;
+use super::source::{Source, Use};
 use super::stack::{Answer, Fault, Kind, Stack, entry, push_error_table};
 use crate::error::{Code, Error, Result};
 use crate::procedure::budget::Interrupt;
@@ -18,17 +18,22 @@ use std::sync::Arc;
 // What stands at the bottom of the interpreter's stack for good.
 const HANDLER: c_int = 1;
 const GLOBALS: c_int = 2;
-const KEYS: c_int = 3;
-const ARGV: c_int = 4;
-const FIRST_FIELD: c_int = 5;
+/// From guards to what they guard.
+const BEHIND: c_int = 3;
+/// Compiled scripts, by their number plus one.
+const SCRIPTS: c_int = 4;
+/// What scripts have as KEYS and ARGV: always the same two tables.
+const KEYS: c_int = 5;
+const ARGV: c_int = 6;
+const FIRST_FIELD: c_int = 7;
 const BASE: c_int = FIRST_FIELD + FIELDS.len() as c_int - 1;
 
 /// Name of scripts in messages.
 const SCRIPT_NAME: &CStr = c"@user_script";
-/// No reference into the registry.
-const NONE: c_int = ffi::LUA_NOREF;
+/// Bytes of keys and arguments that may stay in place until the next run.
+const LISTED_BYTES_MAX: usize = 4096;
 /// Garbage that may gather between two collections, bytes.
-const GARBAGE_BYTES: usize = 1 << 20;
+const GARBAGE_BYTES: usize = 1 << 17;
 /// Lua's own measure of when to begin a collection, in percent of what is alive.
 const PAUSE: c_int = 200;
 
@@ -54,14 +59,30 @@ pub fn load(stack: Stack<'_>, text: &[u8], name: &CStr) -> std::result::Result<(
     if status == ffi::LUA_OK { Ok(()) } else { Err(Fault::Value) }
 }
 
+/// What is known of a compiled script.
+#[derive(Clone, Copy)]
+struct Compiled {
+    /// See [`Source::keeps_lists`].
+    keeps_lists: bool,
+}
+
+/// Where a script's function stands among the compiled ones.
+fn place_of(id: ScriptId) -> c_int {
+    id.0 as c_int + 1
+}
+
 /// A Lua interpreter with the environment of scripts.
 pub struct Lua {
     l: NonNull<lua_State>,
     shared: NonNull<Shared>,
-    /// Compiled scripts in Lua's registry, by number.
-    compiled: Vec<c_int>,
+    /// Compiled scripts by number.
+    compiled: Vec<Option<Compiled>>,
+    /// Elements that KEYS and ARGV have from the last run.
+    listed: (usize, usize),
     /// Collect garbage when so much is in use, bytes.
     collect_at: usize,
+    /// The number of its interrupt at the watch.
+    interrupt: u64,
 }
 
 // SAFETY: the interpreter is used by one thread at a time, because it needs `&mut`, and it keeps nothing of the thread
@@ -75,7 +96,7 @@ impl Lua {
         // SAFETY: the allocator keeps C's contract, and its data lives until `drop`.
         let l = unsafe { ffi::lua_newstate(allocate, shared.as_ptr().cast()) };
         let l = NonNull::new(l).expect("memory is not refused to Rust");
-        let mut lua = Lua { l, shared, compiled: Vec::new(), collect_at: 0 };
+        let mut lua = Lua { l, shared, compiled: Vec::new(), listed: (0, 0), collect_at: 0, interrupt: 0 };
         lua.shared().heap.set_limit(usize::MAX);
         if sandbox::open(lua.stack()).is_err() {
             let message = String::from_utf8_lossy(lua.stack().bytes(-1).unwrap_or_default()).into_owned();
@@ -83,19 +104,25 @@ impl Lua {
         }
         lua.lay_base();
         lua.collect();
-        watch.set_interrupt(Some(Box::new(Hook(l))));
+        lua.interrupt = watch.set_interrupt(Box::new(Hook(l)));
         lua
     }
 
-    /// Puts in place what stays at the bottom of the stack. The environment and the globals are on it.
+    /// Puts in place what stays at the bottom of the stack. The environment, the globals and what is behind guards are on
+    /// it.
     fn lay_base(&mut self) {
         let stack = self.stack();
-        stack.insert(1);
-        stack.replace(ffi::LUA_GLOBALSINDEX);
         stack.push_function(entry!(on_error), 0);
         stack.insert(HANDLER);
-        stack.push_text("KEYS");
-        stack.push_text("ARGV");
+        stack.push_copy(HANDLER + 1);
+        stack.replace(ffi::LUA_GLOBALSINDEX);
+        stack.remove(HANDLER + 1);
+        stack.push_table(0, 0);
+        for name in ["KEYS", "ARGV"] {
+            stack.push_table(4, 0);
+            stack.push_copy(-1);
+            stack.set_field(GLOBALS, name);
+        }
         FIELDS.iter().for_each(|field| stack.push_text(field));
         debug_assert_eq!(BASE, stack.top());
         debug_assert_eq!(Kind::Table, stack.kind(GLOBALS));
@@ -111,25 +138,47 @@ impl Lua {
         unsafe { self.shared.as_ref() }
     }
 
-    /// Pops nothing, pushes a list, and makes it the global variable whose name is at `name`.
-    fn set_list(&self, name: c_int, items: &[&[u8]]) -> std::result::Result<(), Fault> {
+    /// Fills the list at `index`, which has `before` elements.
+    #[inline]
+    fn fill_list(&self, index: c_int, items: &[&[u8]], before: usize) -> std::result::Result<(), Fault> {
         let stack = self.stack();
-        stack.push_copy(name);
-        stack.push_table(items.len(), 0);
         for (position, item) in (1..).zip(items) {
             stack.push_bytes(item)?;
-            stack.set_element(-2, position);
+            stack.set_element(index, position);
         }
-        stack.set_pair(GLOBALS);
+        for position in items.len()..before {
+            stack.push_nil();
+            stack.set_element(index, position as c_int + 1);
+        }
         Ok(())
     }
 
+    /// Gives the function on top an environment of its own with the globals that its source may use directly.
+    fn bind_globals(&self, source: &Source) {
+        let stack = self.stack();
+        stack.push_table(0, source.uses.len());
+        if stack.get_metatable(ffi::LUA_GLOBALSINDEX) {
+            stack.set_metatable(-2);
+        }
+        for (name, used) in source.uses.iter().filter(|(_, used)| **used != Use::Assigned) {
+            let Ok(name) = std::str::from_utf8(name) else { continue };
+            stack.get_field(GLOBALS, name);
+            if *used == Use::Fields {
+                stack.push_copy(-1);
+                stack.get_pair(BEHIND);
+                // What is not guarded stays as it is.
+                if stack.kind(-1) == Kind::Nil { stack.pop(1) } else { stack.remove(-2) }
+            }
+            stack.set_field(-2, name);
+        }
+        stack.set_environment(-2);
+    }
+
     /// Runs the function on top; its result, or the error, is on top then. False for an error.
-    fn execute(&self, host: &mut dyn Host, now_ns: u64) -> bool {
+    fn execute(&self, host: &mut dyn Host) -> bool {
         let shared = self.shared();
         shared.error_place.set(None);
         shared.protocol.set(2);
-        shared.watch.begin(now_ns);
         let status = shared.lend(host, || {
             shared.heap.set_strict(true);
             // SAFETY: the function is on top and the handler in its place; errors are caught by the protected call.
@@ -137,7 +186,6 @@ impl Lua {
             shared.heap.set_strict(false);
             status
         });
-        shared.watch.end();
         status == ffi::LUA_OK
     }
 
@@ -181,9 +229,10 @@ impl Lua {
     fn collect(&mut self) {
         let l = self.l.as_ptr();
         // SAFETY: no Lua code runs, and as scripts cannot attach finalizers none will.
-        unsafe { ffi::lua_gc(l, ffi::LUA_GCCOLLECT, 0) };
+        // One cycle, or what is left of one: a full collection would sweep everything twice.
+        unsafe { ffi::lua_gc(l, ffi::LUA_GCSTEP, 1 << 20) };
         let alive = self.shared().heap.used();
-        let headroom = GARBAGE_BYTES.max(alive);
+        let headroom = GARBAGE_BYTES.max(alive / 2);
         self.collect_at = alive + headroom;
         // Restarting sets Lua's own threshold to what is alive times the pause.
         let percent = (self.collect_at + GARBAGE_BYTES / 4).saturating_mul(100) / alive.max(1);
@@ -199,36 +248,35 @@ impl Lua {
 impl Language for Lua {
     fn prepare(&mut self, id: ScriptId, script: &Script) -> Result<()> {
         let index = id.0 as usize;
-        if self.compiled.len() <= index {
-            self.compiled.resize(index + 1, NONE);
-        }
-        if self.compiled[index] != NONE {
+        if self.compiled.get(index).is_some_and(Option::is_some) {
             return Ok(());
         }
+        if self.compiled.len() <= index {
+            self.compiled.resize(index + 1, None);
+        }
         let stack = self.stack();
-        stack.reserve(4);
-        let loaded = load(stack, script.code(), SCRIPT_NAME);
-        if loaded.is_err() {
+        stack.reserve(8);
+        if load(stack, script.code(), SCRIPT_NAME).is_err() {
             let text = String::from_utf8_lossy(stack.bytes(-1).unwrap_or_default()).into_owned();
             stack.set_top(BASE);
             return Err(Error::err(format!("Error compiling script (new function): {text}")));
         }
+        let source = Source::new(script.code());
         // What compiles so compiles with a few parentheses more, unless it is at a limit of the compiler.
-        if load(stack, &keep_frame(script.code()), SCRIPT_NAME).is_err() {
+        if load(stack, &source.text, SCRIPT_NAME).is_err() {
             stack.pop(1);
         }
-        // SAFETY: the function is on top; memory is not refused to Rust, so nothing throws.
-        let reference = unsafe { ffi::luaL_ref(self.l.as_ptr(), ffi::LUA_REGISTRYINDEX) };
+        self.bind_globals(&source);
+        stack.set_element(SCRIPTS, place_of(id));
         stack.set_top(BASE);
-        self.compiled[index] = reference;
+        self.compiled[index] = Some(Compiled { keeps_lists: source.keeps_lists });
         Ok(())
     }
 
     fn forget(&mut self, id: ScriptId) {
-        let reference = self.compiled.get_mut(id.0 as usize).map(|slot| std::mem::replace(slot, NONE));
-        if let Some(reference) = reference {
-            // SAFETY: the reference is one of ours or NONE, which is ignored; nothing throws.
-            unsafe { ffi::luaL_unref(self.l.as_ptr(), ffi::LUA_REGISTRYINDEX, reference) };
+        if self.compiled.get_mut(id.0 as usize).and_then(Option::take).is_some() {
+            self.stack().push_nil();
+            self.stack().set_element(SCRIPTS, place_of(id));
         }
     }
 
@@ -236,22 +284,35 @@ impl Language for Lua {
         let (stack, shared) = (self.stack(), self.shared());
         shared.heap.set_limit(call.memory_bytes_max);
         stack.reserve(8);
-        let lists = self.set_list(KEYS, call.keys).and_then(|()| self.set_list(ARGV, call.args));
+        let lists = self
+            .fill_list(KEYS, call.keys, self.listed.0)
+            .and_then(|()| self.fill_list(ARGV, call.args, self.listed.1));
+        let keeps_lists = self.compiled.get(id.0 as usize).copied().flatten().is_some_and(|script| script.keeps_lists);
         let outcome = if lists.is_err() || !shared.heap.has_room(0) {
             Self::out_of_memory(call.sha)
         } else {
-            let function = self.compiled.get(id.0 as usize).copied().unwrap_or(NONE);
-            stack.get_element(ffi::LUA_REGISTRYINDEX, function);
-            if self.execute(host, call.now_ns) {
+            stack.get_element(SCRIPTS, place_of(id));
+            shared.watch.begin(call.now_ns);
+            let running = Running(&shared.watch);
+            let outcome = if self.execute(host) {
                 let mut reader = Reader::new(stack, FIRST_FIELD, shared.protocol.get());
-                let reply = reader.pop();
+                let reply = reader.read();
                 Outcome { reply, counted: reader.counted }
             } else {
                 self.failure(call.sha)
-            }
+            };
+            drop(running);
+            outcome
         };
         stack.set_top(BASE);
-        if shared.heap.used() >= self.collect_at {
+        let bytes: usize = call.keys.iter().chain(call.args).map(|item| item.len()).sum();
+        let must_clear = lists.is_err() || !keeps_lists || bytes > LISTED_BYTES_MAX;
+        if must_clear {
+            stack.clear_table(KEYS);
+            stack.clear_table(ARGV);
+        }
+        self.listed = if must_clear { (0, 0) } else { (call.keys.len(), call.args.len()) };
+        if self.memory() >= self.collect_at {
             self.collect();
         }
         outcome
@@ -262,9 +323,18 @@ impl Language for Lua {
     }
 }
 
+/// A run that the watch shows, until its reply is read, whatever happens.
+struct Running<'a>(&'a Watch);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 impl Drop for Lua {
     fn drop(&mut self) {
-        self.shared().watch.set_interrupt(None);
+        self.shared().watch.remove_interrupt(self.interrupt);
         // SAFETY: the interpreter goes first, then what its allocator uses, which came from a Box.
         unsafe {
             ffi::lua_close(self.l.as_ptr());
@@ -287,7 +357,7 @@ unsafe impl Send for Hook {}
 
 impl Interrupt for Hook {
     fn arm(&self) {
-        // SAFETY: the interpreter lives: it takes its hook back, under the watch's lock, before it goes. LuaJIT allows
+        // SAFETY: the interpreter lives: its hook leaves the watch, under the watch's lock, before it goes. LuaJIT allows
         // this call while a script runs (it is meant for signal handlers): it stores words that the interpreter reads
         // again at each instruction, and nothing else sets hooks.
         unsafe { ffi::lua_sethook(self.0.as_ptr(), Some(on_hook), ffi::LUA_MASKCOUNT, 1) };

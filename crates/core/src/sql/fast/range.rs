@@ -171,7 +171,7 @@ fn walk(host: &mut dyn Host, plan: &Range, range: (&KeyBuf, &Bound, &Bound), lim
     let mut more = limit > 0 && host.source().seek(&mut cursor, plan.info.def.id, &access)?;
     while more {
         let row = host.source().row(&cursor);
-        bytes += row.bytes().len() + size_of::<Reply>();
+        bytes += row.bytes().len() + plan.output.row_bytes();
         rows.push(plan.output.row(row));
         if bytes > limits::SQL_RESULT_BYTES_MAX {
             let text = format!("the result is larger than {} bytes: use LIMIT", limits::SQL_RESULT_BYTES_MAX);

@@ -41,6 +41,11 @@ impl Output {
         Reply::Array(self.positions.iter().map(|position| reply(row.get(*position))).collect())
     }
 
+    /// Bytes of a row of the reply besides the values' own.
+    pub fn row_bytes(&self) -> usize {
+        size_of::<Reply>() * (1 + self.positions.len())
+    }
+
     /// `*` or `column [[AS] name], ...`; the table is known only after FROM, so the tokens are read twice.
     fn read(reader: &mut Reader<'_>, info: &TableInfo, alias: Option<&str>) -> Option<Output> {
         let mut output = Output::default();

@@ -10,6 +10,7 @@ use crate::table::datum::{Datum, DatumRef};
 use crate::table::key::{KeyBuf, put_column};
 use crate::table::types::Collation;
 use libsqlite3_sys as ffi;
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -24,11 +25,13 @@ pub struct Connection {
 unsafe impl Send for Connection {}
 
 /// What SQLite refuses by itself, as in `limits.rs`.
-const LIMITS: [(c_int, usize); 9] = [
-    (ffi::SQLITE_LIMIT_LENGTH, limits::STRING_BYTES_MAX),
+const LIMITS: [(c_int, usize); 11] = [
+    (ffi::SQLITE_LIMIT_LENGTH, limits::SQL_VALUE_BYTES_MAX),
+    (ffi::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, limits::SQL_PATTERN_BYTES_MAX),
     (ffi::SQLITE_LIMIT_SQL_LENGTH, limits::SQL_BYTES_MAX),
     (ffi::SQLITE_LIMIT_COLUMN, limits::COLUMNS_MAX),
     (ffi::SQLITE_LIMIT_EXPR_DEPTH, limits::SQL_EXPRESSION_DEPTH_MAX),
+    (ffi::SQLITE_LIMIT_PARSER_DEPTH, limits::SQL_PARSER_DEPTH_MAX),
     (ffi::SQLITE_LIMIT_COMPOUND_SELECT, limits::SQL_COMPOUND_MAX),
     (ffi::SQLITE_LIMIT_VARIABLE_NUMBER, limits::SQL_PARAMETERS_MAX),
     (ffi::SQLITE_LIMIT_ATTACHED, 0),
@@ -90,10 +93,10 @@ impl Connection {
         let flags = if lasting { ffi::SQLITE_PREPARE_PERSISTENT } else { 0 };
         let mut statement = std::ptr::null_mut();
         // SAFETY: pointer and length describe `text`; SQLite writes the statement.
-        let code = unsafe {
+        let code = memory::limited(limits::SQL_MEMORY_BYTES_MAX, || unsafe {
             let text = text.as_ptr().cast();
             ffi::sqlite3_prepare_v3(self.handle(), text, length, flags, &mut statement, std::ptr::null_mut())
-        };
+        });
         match NonNull::new(statement) {
             Some(statement) if code == ffi::SQLITE_OK => Ok(Prepared::new(statement)),
             _ if code == ffi::SQLITE_OK => Err(Error::new(Code::Sql, "the statement is empty")),
@@ -104,6 +107,10 @@ impl Connection {
     /// The error that SQLite last reported, with its place in `text`.
     #[cold]
     pub fn error(&self, code: c_int, text: &str) -> Error {
+        if code & 0xFF == ffi::SQLITE_NOMEM {
+            let text = format!("out of memory: a statement may take {} bytes", limits::SQL_MEMORY_BYTES_MAX);
+            return Error::new(Code::Oom, text);
+        }
         // SAFETY: the message is a string of SQLite's that stays until its next call; it is copied here.
         let message = unsafe { CStr::from_ptr(ffi::sqlite3_errmsg(self.handle())) }.to_string_lossy().into_owned();
         // SAFETY: only reads the connection.
@@ -112,7 +119,6 @@ impl Connection {
         let place = place.map_or(String::new(), |before| format!(" at position {}", before.chars().count() + 1));
         let word = match code & 0xFF {
             ffi::SQLITE_CONSTRAINT => Code::Constraint,
-            ffi::SQLITE_NOMEM => Code::Oom,
             ffi::SQLITE_TOOBIG => Code::Limit,
             ffi::SQLITE_INTERRUPT => Code::Cancelled,
             ffi::SQLITE_INTERNAL | ffi::SQLITE_CORRUPT | ffi::SQLITE_MISUSE => Code::Bug,
@@ -170,14 +176,22 @@ impl Drop for Connection {
     }
 }
 
-/// The value of an expression without columns; for callbacks, which know only the handle.
+thread_local! {
+    /// An expression is being compiled that may read no table; see [`authorize`].
+    static WITHOUT_TABLES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The value of an expression without columns and tables; for callbacks, which know only the handle.
 pub fn evaluate(db: *mut ffi::sqlite3, expression: &str) -> Result<Datum> {
     let db = NonNull::new(db).ok_or_else(|| Error::new(Code::Bug, "connection.rs: no connection"))?;
     // The handle is only lent: it must not be closed here.
     let connection = ManuallyDrop::new(Connection { db });
     let text = format!("SELECT {expression}");
-    let mut statement = connection.prepare(&text, false)?;
-    match statement.step() {
+    let before = WITHOUT_TABLES.replace(true);
+    let statement = connection.prepare(&text, false);
+    WITHOUT_TABLES.set(before);
+    let mut statement = statement?;
+    match memory::limited(limits::SQL_MEMORY_BYTES_MAX, || statement.step()) {
         Step::Row => Ok(statement.column(0).to_owned()),
         Step::Done => Ok(Datum::Null),
         Step::Failed(code) => Err(connection.error(code, "")),
@@ -233,6 +247,8 @@ unsafe extern "C" fn authorize(
     _: *const c_char,
 ) -> c_int {
     match action {
+        // A callback that evaluates a default has lent out the run, without which no table can be read.
+        ffi::SQLITE_READ if WITHOUT_TABLES.get() => ffi::SQLITE_DENY,
         ffi::SQLITE_SELECT
         | ffi::SQLITE_READ
         | ffi::SQLITE_FUNCTION

@@ -2,11 +2,49 @@
 
 use libsqlite3_sys as ffi;
 use std::alloc::{Layout, alloc, dealloc, realloc};
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 static USED: AtomicI64 = AtomicI64::new(0);
+
+thread_local! {
+    /// What SQLite has taken in this thread since [`limited`] began.
+    static TAKEN: Cell<i64> = const { Cell::new(0) };
+    /// What it may take.
+    static LIMIT: Cell<i64> = const { Cell::new(i64::MAX) };
+}
+
+/// Runs `body`, in which SQLite may take `bytes` more than it has; what is past that fails with SQLITE_NOMEM, from which
+/// SQLite recovers. Inside another call the outer limit stays: a statement answers for those that it runs.
+pub fn limited<T>(bytes: usize, body: impl FnOnce() -> T) -> T {
+    /// Takes the limit away, whatever happens.
+    struct Unlimited;
+    impl Drop for Unlimited {
+        fn drop(&mut self) {
+            LIMIT.set(i64::MAX);
+        }
+    }
+    if LIMIT.get() != i64::MAX {
+        return body();
+    }
+    TAKEN.set(0);
+    LIMIT.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    let _unlimited = Unlimited;
+    body()
+}
+
+/// Counts bytes taken or, below zero, given back. False: they are past the limit, and not counted.
+fn count(bytes: i64) -> bool {
+    let taken = TAKEN.get().saturating_add(bytes);
+    if bytes > 0 && taken > LIMIT.get() {
+        return false;
+    }
+    TAKEN.set(taken);
+    USED.fetch_add(bytes, Ordering::Relaxed);
+    true
+}
 
 /// Bytes that SQLite holds; part of [`crate::memory::used`].
 pub fn used() -> u64 {
@@ -55,8 +93,14 @@ fn layout(bytes: usize) -> Option<Layout> {
 
 unsafe extern "C" fn x_malloc(bytes: c_int) -> *mut c_void {
     let Some(layout) = usize::try_from(bytes).ok().and_then(layout) else { return std::ptr::null_mut() };
+    if !count(bytes.into()) {
+        return std::ptr::null_mut();
+    }
     // SAFETY: the layout is not empty, as it has the header.
     let piece = unsafe { alloc(layout) };
+    if piece.is_null() {
+        count(-i64::from(bytes));
+    }
     finish(piece, bytes)
 }
 
@@ -65,7 +109,6 @@ fn finish(piece: *mut u8, bytes: c_int) -> *mut c_void {
     if piece.is_null() {
         return std::ptr::null_mut();
     }
-    USED.fetch_add(i64::from(bytes), Ordering::Relaxed);
     // SAFETY: the piece has `HEADER` bytes in front of what SQLite gets, aligned for a u64.
     unsafe {
         piece.cast::<u64>().write(bytes as u64);
@@ -92,7 +135,7 @@ unsafe extern "C" fn x_free(pointer: *mut c_void) {
     // SAFETY: SQLite frees what it got from us, once; the layout is the one it was allocated with.
     unsafe {
         let (piece, bytes) = piece(pointer);
-        USED.fetch_sub(bytes as i64, Ordering::Relaxed);
+        count(-(bytes as i64));
         dealloc(piece, Layout::from_size_align_unchecked(bytes + HEADER, ALIGNMENT));
     }
 }
@@ -103,9 +146,13 @@ unsafe extern "C" fn x_realloc(pointer: *mut c_void, bytes: c_int) -> *mut c_voi
     // that of a valid layout of the same alignment.
     unsafe {
         let (piece, old) = piece(pointer);
+        let growth = i64::from(bytes) - old as i64;
+        if !count(growth) {
+            return std::ptr::null_mut();
+        }
         let moved = realloc(piece, Layout::from_size_align_unchecked(old + HEADER, ALIGNMENT), new.size());
-        if !moved.is_null() {
-            USED.fetch_sub(old as i64, Ordering::Relaxed);
+        if moved.is_null() {
+            count(-growth);
         }
         finish(moved, bytes)
     }
@@ -146,5 +193,32 @@ mod tests {
             assert!(used() >= 10_000);
             ffi::sqlite3_free(piece.cast());
         }
+    }
+
+    #[test]
+    fn what_is_past_the_limit_is_refused() {
+        initialize();
+        // SAFETY: a piece is used within its size and freed once; a piece that could not grow stays as it was.
+        let take = |bytes: u64| unsafe { ffi::sqlite3_malloc64(bytes) };
+        limited(1000, || {
+            let piece = take(600);
+            assert!(!piece.is_null() && take(600).is_null());
+            // SAFETY: as above.
+            unsafe {
+                assert!(ffi::sqlite3_realloc(piece, 2000).is_null());
+                ffi::sqlite3_free(piece);
+            }
+            let piece = limited(5000, || {
+                assert!(take(2000).is_null(), "the outer limit stays");
+                take(900)
+            });
+            assert!(!piece.is_null());
+            // SAFETY: as above.
+            unsafe { ffi::sqlite3_free(piece) };
+        });
+        let piece = take(2000);
+        assert!(!piece.is_null());
+        // SAFETY: as above.
+        unsafe { ffi::sqlite3_free(piece) };
     }
 }

@@ -1,6 +1,7 @@
 //! SQLite as Peryton uses it: a query processor without files, on our allocator and our clock.
 
 pub mod connection;
+pub mod functions;
 pub mod memory;
 pub mod prepared;
 pub mod value;

@@ -39,6 +39,9 @@ pub unsafe fn to_text(value: *mut ffi::sqlite3_value) -> Datum {
     // copied; a null copy (no memory) reads as NULL.
     unsafe {
         let copy = ffi::sqlite3_value_dup(value);
+        if copy.is_null() {
+            return Datum::Null;
+        }
         let bytes = ffi::sqlite3_value_text(copy);
         let text = DatumRef::Text(slice(bytes, ffi::sqlite3_value_bytes(copy))).to_owned();
         ffi::sqlite3_value_free(copy);

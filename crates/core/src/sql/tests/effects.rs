@@ -12,7 +12,7 @@ fn effects_replay_and_undo_exactly() {
         let mut pair = pair(seed);
         // What came before is not recorded, so the tables are made anew.
         pair.ours = TestStore::new();
-        pair.ours.changes = TableChanges { wants: Wants::REDO | Wants::UNDO, ..TableChanges::default() };
+        pair.ours.changes = TableChanges::new(Wants::REDO | Wants::UNDO);
         super::oracle::create_ours(&mut pair.ours, seed);
         fill(&mut pair);
         for i in 0..40 {

@@ -1,5 +1,6 @@
 //! Tests of SQL as a whole: a store of tables without a server, and plain SQLite as the oracle.
 
+mod bounds;
 mod effects;
 mod mishaps;
 mod oracle;
@@ -36,7 +37,7 @@ impl TestStore {
         TestStore {
             tables: Tables::new(engine),
             sql: Sql::default(),
-            changes: TableChanges { wants: Wants::REDO, ..TableChanges::default() },
+            changes: TableChanges::new(Wants::REDO),
             value: Vec::new(),
             clock_ns: 0,
             deadline_ns: None,

@@ -52,6 +52,53 @@ fn defaults_and_numbers_fill_the_gaps() {
 }
 
 #[test]
+fn a_failed_statement_gives_no_numbers_away() {
+    for fast in [true, false] {
+        let mut store = TestStore::with(&["CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a INT UNIQUE)"]);
+        store.sql.fast_path = fast;
+        store.run("INSERT INTO t (a) VALUES (1), (2)");
+        for text in [
+            "INSERT INTO t (a) VALUES (2)",
+            "INSERT INTO t (a) VALUES (3), (4), (1)",
+            "INSERT INTO t (id, a) VALUES (90, 3), (NULL, 1)",
+            "INSERT INTO t (a) SELECT a + 1 FROM t ORDER BY a DESC",
+            "UPDATE t SET id = id + 70, a = 5",
+        ] {
+            store.error(text);
+        }
+        store.run("INSERT OR IGNORE INTO t (a) VALUES (1), (3), (2)");
+        store.run("INSERT INTO t (id, a) VALUES (NULL, 5), (10, 6), (NULL, 7)");
+        let expected = vec![vec![1, 1], vec![2, 2], vec![4, 3], vec![5, 5], vec![10, 6], vec![11, 7]];
+        assert_eq!(expected, ints(store.rows("SELECT * FROM t ORDER BY id", &[])), "fast: {fast}");
+    }
+}
+
+#[test]
+fn defaults_stand_alone() {
+    let mut store = TestStore::with(&["CREATE TABLE other (a INT)"]);
+    for (default, what) in [
+        ("(CASE WHEN random() % 2 = 0 THEN (SELECT count(*) FROM keys) ELSE 0 END)", "a default cannot query"),
+        ("(1 IN keys)", "a default cannot query"),
+        ("(1 IN json_each('[1]'))", "a default cannot query"),
+        ("(EXISTS (WITH x AS (VALUES (1)) SELECT * FROM x))", "a default cannot query"),
+        ("abs((SELECT a FROM other))", "a default cannot query"),
+        ("(1 + ?)", "a default cannot have parameters"),
+    ] {
+        let error = store.error(&format!("CREATE TABLE t (id INT PRIMARY KEY, a INT DEFAULT {default})"));
+        assert!(error.contains(what), "{default}: {error}");
+    }
+    // A long expression, in which SQLite asks for the time while a callback has the run, is no trouble.
+    let long = vec!["abs(1)"; 400].join(" + ");
+    store.run(&format!("CREATE TABLE t (id INT PRIMARY KEY, a INT DEFAULT ({long}), b TEXT DEFAULT ('SELECT' || 1))"));
+    for path in [true, false] {
+        store.sql.fast_path = path;
+        store.run(&format!("INSERT INTO t (id) VALUES ({})", i32::from(path)));
+    }
+    let row = |id| vec![Datum::Int(id), Datum::Int(400), Datum::text("SELECT1")];
+    assert_eq!(vec![row(0), row(1)], store.rows("SELECT * FROM t ORDER BY id", &[]));
+}
+
+#[test]
 fn constraints_are_kept_and_named() {
     let mut store = TestStore::with(&[
         "CREATE TABLE t (a INT, b TEXT NOT NULL, c VARCHAR(3), PRIMARY KEY (a, b), UNIQUE (c))",

@@ -1,23 +1,23 @@
-//! A large sorted set: a skip list keeps the order and owns the members, a table finds a member's node.
+//! A large sorted set: a tree keeps the order and owns the members, a table finds a member in it.
 
 use super::{Source, Walk};
-use crate::ds::skiplist::{Handle, SkipList};
+use crate::ds::ranktree::{self, Handle, RankTree};
 use crate::env::Xoshiro;
 use crate::value::table::{self, Entry, Table};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Invariant: the table holds the handle of every node of the list, and no other.
+/// Invariant: the table holds the handle of every member of the tree, and no other.
 pub(super) struct Large {
     table: Table<Node>,
-    list: SkipList,
+    tree: RankTree,
 }
 
-/// A node as the table holds it; it does not own the node, the list does.
+/// A member as the table holds it; it does not own the member, the tree does.
 struct Node(Handle);
 
-// SAFETY: the raw pointer is the handle. The list keeps the node alive as long as the table holds it (the invariant of
-// `Large`), and a node's member never changes.
+// SAFETY: the raw pointer is the handle. The tree keeps the member alive as long as the table holds it (the invariant of
+// `Large`), and a member's bytes never change.
 unsafe impl Entry for Node {
     type Shown<'a> = Handle;
 
@@ -39,101 +39,92 @@ unsafe impl Entry for Node {
         unsafe { Handle::from_raw(raw).member() }
     }
     fn memory(&self) -> usize {
-        0 // the list counts its nodes
+        0 // the tree counts its members
     }
 }
 
 impl Large {
     /// An empty one with room for so many members.
     pub fn with_capacity(members: usize) -> Self {
-        Large { table: Table::with_capacity(members + 1), list: SkipList::new() }
+        Large { table: Table::with_capacity(members + 1), tree: RankTree::new() }
     }
 
     pub fn len(&self) -> usize {
-        self.list.len()
+        self.table.len()
     }
 
     pub fn memory(&self) -> usize {
-        self.table.memory() + self.list.memory()
+        self.table.memory() + self.tree.memory()
     }
 
+    /// The handle of a member and its score. The handle is good until the set changes, but for `set_score`.
     #[inline]
-    fn find(&self, member: &[u8]) -> Option<Handle> {
-        self.table.get(member)
+    pub fn find(&self, member: &[u8]) -> Option<(Handle, f64)> {
+        let handle = self.table.get(member)?;
+        Some((handle, self.read(handle).1))
     }
 
-    /// Member and score of a node of the list.
+    /// Bytes and score of a member of the tree.
     #[inline]
-    fn read(&self, node: Handle) -> (&[u8], f64) {
-        // SAFETY: the node is in the list (callers got it from table or list), and stays while self is borrowed.
-        unsafe { (node.member(), node.score()) }
-    }
-
-    pub fn score(&self, member: &[u8]) -> Option<f64> {
-        self.find(member).map(|node| self.read(node).1)
+    fn read(&self, handle: Handle) -> (&[u8], f64) {
+        // SAFETY: the member is in the tree (callers got it from table or tree), and stays while self is borrowed.
+        unsafe { (handle.member(), handle.score()) }
     }
 
     /// Adds a member that is not there.
     pub fn insert(&mut self, member: &[u8], score: f64) {
-        let hash = table::hash_of(member);
-        // The node's height comes from the member's hash: as good as random to whoever does not know the seed, and the
-        // same whenever the member comes back. Other bits of the hash than those the table looks at.
-        let node = self.list.insert(score, member, hash.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_right(20));
-        self.table.insert_new(hash, Node(node));
+        let handle = self.tree.insert(score, member);
+        self.table.insert_new(table::hash_of(member), Node(handle));
     }
 
-    /// Gives a member that is there another score.
-    pub fn set_score(&mut self, member: &[u8], score: f64) {
-        if let Some(node) = self.find(member) {
-            // SAFETY: the table's handles are of nodes in the list.
-            unsafe { self.list.set_score(node, score) };
-        }
+    /// Gives a member another score.
+    ///
+    /// # Safety
+    /// The handle came from `find`, and the set has not changed since.
+    pub unsafe fn set_score(&mut self, handle: Handle, score: f64) {
+        // SAFETY: by contract the member is in the tree.
+        unsafe { self.tree.set_score(handle, score) };
     }
 
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
-        let node = self.table.remove(member)?.0;
-        let score = self.read(node).1;
-        // SAFETY: the handle was in the table, so the node is in the list; it has left the table, so nobody else has it.
-        unsafe { self.list.remove(node) };
+        let handle = self.table.remove(member)?.0;
+        let score = self.read(handle).1;
+        // SAFETY: the handle was in the table, so the member is in the tree; it has left the table, so nobody else has it.
+        unsafe { self.tree.remove(handle) };
         Some(score)
     }
 
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
-        let node = self.find(member)?;
-        // SAFETY: the table's handles are of nodes in the list.
-        Some((unsafe { self.list.rank(node) }, self.read(node).1))
+        let (handle, score) = self.find(member)?;
+        // SAFETY: the table's handles are of members in the tree.
+        Some((unsafe { self.tree.rank(handle) }, score))
     }
 
     pub fn count_while(&self, before: impl FnMut(f64, &[u8]) -> bool) -> usize {
-        self.list.count_while(before)
+        self.tree.count_while(before)
     }
 
     pub fn walk(&self, ranks: Range<usize>, reverse: bool) -> Walk<'_> {
-        let first = if reverse { ranks.end.wrapping_sub(1) } else { ranks.start };
-        let cursor = Cursor { large: self, node: self.list.at(first) };
+        let start = if reverse { ranks.end } else { ranks.start };
+        let cursor = Cursor { large: self, inner: self.tree.cursor(start) };
         Walk { source: Source::Large(cursor), left: ranks.len(), reverse }
     }
 
     pub fn remove_ranks(&mut self, ranks: Range<usize>) {
-        let mut next = self.list.at(ranks.start);
-        for _ in ranks {
-            let Some(node) = next else { break };
-            // SAFETY: the node is in the list; its member is not used after the node is gone.
-            unsafe {
-                next = self.list.next(node);
-                self.table.remove(node.member());
-                self.list.remove(node);
-            }
-        }
+        let table = &mut self.table;
+        self.tree.remove_ranks(ranks.start, ranks.len(), |handle| {
+            // SAFETY: the tree shows a member before it frees it.
+            table.remove(unsafe { handle.member() });
+        });
     }
 
     pub fn random(&self, random: &mut Xoshiro) -> Option<(&[u8], f64)> {
-        self.table.random(random).map(|node| self.read(node))
+        self.table.random(random).map(|handle| self.read(handle))
     }
 
     pub fn scan(&self, cursor: u64, count: usize, mut show: impl FnMut(&[u8], f64)) -> u64 {
-        self.table.scan(cursor, count, |node| {
-            let (member, score) = self.read(node);
+        self.table.scan(cursor, count, |handle| {
+            let (member, score) = self.read(handle);
             show(member, score);
         })
     }
@@ -154,20 +145,17 @@ impl Clone for Large {
     }
 }
 
-/// Stands at a node and goes either way.
+/// Stands between two members and goes either way.
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
     large: &'a Large,
-    node: Option<Handle>,
+    inner: ranktree::Cursor<'a>,
 }
 
 impl<'a> Cursor<'a> {
     #[inline]
     pub fn next(&mut self, reverse: bool) -> Option<(&'a [u8], f64)> {
-        let node = self.node?;
-        let list = &self.large.list;
-        // SAFETY: the node is in the list, which is borrowed as long as the cursor lives.
-        self.node = unsafe { if reverse { list.previous(node) } else { list.next(node) } };
-        Some(self.large.read(node))
+        let handle = if reverse { self.inner.backward() } else { self.inner.forward() }?;
+        Some(self.large.read(handle))
     }
 }

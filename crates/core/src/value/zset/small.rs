@@ -24,8 +24,11 @@ impl Small {
         take_score(self.0.get(self.0.next(member)).expect("a score follows"))
     }
 
-    pub fn score(&self, member: &[u8]) -> Option<f64> {
-        Some(self.score_after(self.0.find(member, 2)?))
+    /// The place of a member and its score.
+    #[inline]
+    pub fn find(&self, member: &[u8]) -> Option<(Place, f64)> {
+        let place = self.0.find(member, 2)?;
+        Some((place, self.score_after(place)))
     }
 
     /// Adds a member that is not there.
@@ -63,23 +66,21 @@ impl Small {
         self.first_not(before).1
     }
 
-    /// Gives a member that is there another score.
-    pub fn set_score(&mut self, member: &[u8], score: f64) {
-        self.remove(member);
+    /// Gives the member that `find` found here another score.
+    pub fn set_score(&mut self, place: Place, member: &[u8], score: f64) {
+        self.0.remove(place, 2);
         self.insert(member, score);
     }
 
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
-        let place = self.0.find(member, 2)?;
-        let score = self.score_after(place);
+        let (place, score) = self.find(member)?;
         self.0.remove(place, 2);
         Some(score)
     }
 
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
-        let place = self.0.find(member, 2)?;
-        let rank = self.0.iter_between(self.0.first(), place).count() / 2;
-        Some((rank, self.score_after(place)))
+        let (place, score) = self.find(member)?;
+        Some((self.0.iter_between(self.0.first(), place).count() / 2, score))
     }
 
     pub fn walk(&self, ranks: Range<usize>, reverse: bool) -> Walk<'_> {
