@@ -5,6 +5,8 @@ mod redis_tests;
 #[cfg(test)]
 mod tests;
 
+pub use crate::command::is_statement;
+
 use crate::command::{connection, dispatch, table, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};

@@ -39,3 +39,4 @@ mod transaction;
 
 pub use context::{Context, Origin};
 pub use spec::{Flags, Group, Keys, Spec};
+pub use sql::is_statement;

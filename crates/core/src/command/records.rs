@@ -128,9 +128,8 @@ fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     };
     let host = &mut Statement { ctx };
     let info = table_info(host, &String::from_utf8_lossy(args[1]))?;
-    let mut rows = Vec::new();
     let count = count.min(limits::ARGUMENTS_MAX);
-    let next = records::scan(host, &info, from, count, &mut |row| rows.push(record(&info, row)))?;
+    let (next, rows) = records::scan(host, &info, from, count, |row| record(&info, row))?;
     Ok(Reply::Array(vec![Reply::bulk(next.to_string()), Reply::Array(rows)]))
 }
 

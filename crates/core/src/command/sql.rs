@@ -55,11 +55,17 @@ fn sql_text(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 /// Notes what a statement that is about to run will look up.
 #[inline]
 pub(super) fn look_ahead(sql: &Sql, request: &[&[u8]], ahead: &mut Ahead, source: &dyn Source) {
-    if let [name, text, params @ ..] = request
-        && name.eq_ignore_ascii_case(b"sql")
-        && let Some(plan) = sql.planned(text, params.len())
-    {
-        let params: Params<'_> = params.iter().map(|arg| untyped(arg)).collect();
+    let (text, types, params) = match request {
+        [name, text, params @ ..] if name.eq_ignore_ascii_case(b"sql") => (text, None, params),
+        [name, types, text, params @ ..] if name.eq_ignore_ascii_case(b"sql.bind") => (text, Some(types), params),
+        _ => return,
+    };
+    let Some(plan) = sql.planned(text, params.len()) else { return };
+    let params: Option<Params<'_>> = match types {
+        None => Some(params.iter().map(|arg| untyped(arg)).collect()),
+        Some(types) => types.iter().zip(params).map(|(letter, value)| typed(0, *letter, value).ok()).collect(),
+    };
+    if let Some(params) = params.filter(|found| found.len() == plan.parameters()) {
         ahead.add(plan, &params, source);
     }
 }
@@ -108,6 +114,18 @@ pub(super) fn is_sql_select(args: &[&[u8]]) -> bool {
     let is_in_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'+' | b'.') || !b.is_ascii_graphic();
     let is_word = |arg: &[u8]| !arg.contains(&b' ') && arg.iter().all(is_in_word);
     args.len() != 2 || !is_word(args[1].trim_ascii())
+}
+
+/// Is this line, typed as it is, a SQL statement? Then its quotes are SQL's.
+pub fn is_statement(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    let (word, rest) = (&line[..end], line[end..].trim_ascii());
+    if word.eq_ignore_ascii_case(b"select") {
+        return !rest.is_empty() && is_sql_select(&[word, rest]);
+    }
+    let bare = COMMANDS.iter().filter(|spec| !spec.name.starts_with("sql"));
+    !rest.is_empty() && bare.into_iter().any(|spec| word.eq_ignore_ascii_case(spec.name.as_bytes()))
 }
 
 /// What a statement works on: the context of the command that runs it.
@@ -231,6 +249,16 @@ mod tests {
         assert!(select(&["SELECT", "1+1;"]));
         assert!(select(&["SELECT", "*", "FROM", "t"]));
         assert!(select(&["SELECT", "1 AS x"]));
+    }
+
+    #[test]
+    fn lines_of_sql_are_known() {
+        for line in ["SELECT * FROM t WHERE a = 'x'", " insert into t values (1)", "select 1 + 1", "Show tables"] {
+            assert!(is_statement(line.as_bytes()), "{line}");
+        }
+        for line in ["SELECT 3", "SELECT", "INSERT", "SET a b", "SQL 'SELECT 1'", "", "selects * from t"] {
+            assert!(!is_statement(line.as_bytes()), "{line}");
+        }
     }
 
     #[test]

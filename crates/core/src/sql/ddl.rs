@@ -30,7 +30,7 @@ pub enum Ddl {
     ShowIndexes(String),
 }
 
-/// CREATE TABLE [IF NOT EXISTS] name (...) options
+/// `CREATE TABLE [IF NOT EXISTS] name (...) options`
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateTable {
     /// The table's name.
@@ -97,7 +97,7 @@ pub struct KeyColumn {
     pub collation: Option<Collation>,
 }
 
-/// CREATE [UNIQUE] INDEX [IF NOT EXISTS] name ON table (...)
+/// `CREATE [UNIQUE] INDEX [IF NOT EXISTS] name ON table (...)`
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateIndex {
     /// The index's name.

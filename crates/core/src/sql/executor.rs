@@ -234,22 +234,32 @@ pub fn run_slow(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> R
 /// Compiles a statement with SQLite.
 pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statement> {
     synchronize(host)?;
+    let text = &*statement::with_set_quoted(text);
     let traits = Arc::new(traits);
     super::sqlite::world::set_now(host.now_us());
-    let sql_side = host.sql();
-    let connection = sql_side.connection.as_ref().ok_or_else(|| sql("no connection"))?.lend();
-    let current = sql_side.current.clone();
-    let mut run = Run::new(host, &traits);
-    let prepared = current.enter(&mut run, || connection.prepare(text, true));
-    let prepared = match run.failure.take() {
-        Some(Failure::Error(error)) => return Err(error),
-        Some(Failure::NotReady(_)) => return Err(Error::new(Code::Engine, "the engine has no statistics now")),
-        None => prepared?,
+    let prepared = loop {
+        match prepare_once(host, text, &traits) {
+            Ok(prepared) => break prepared,
+            Err(Failure::Error(error)) => return Err(error),
+            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
+        }
     };
     let count = prepared.column_count();
     let names = (0..count).map(|i| Blob::from_slice(prepared.column_name(i).as_bytes())).collect();
     let (parameters, readonly) = (prepared.parameter_count(), prepared.is_readonly());
     Ok(Statement { prepared, traits, names, parameters, readonly })
+}
+
+fn prepare_once(host: &mut dyn Host, text: &str, traits: &Traits) -> Outcome<Prepared> {
+    let sql_side = host.sql();
+    let connection = sql_side.connection.as_ref().ok_or_else(|| sql("no connection"))?.lend();
+    let current = sql_side.current.clone();
+    let mut run = Run::new(host, traits);
+    let prepared = current.enter(&mut run, || connection.prepare(text, true));
+    match run.failure.take() {
+        Some(failure) => Err(failure),
+        None => Ok(prepared?),
+    }
 }
 
 /// Runs a compiled statement and gives it back to the cache.
@@ -363,7 +373,11 @@ fn step(connection: &Connection, statement: &mut Statement, params: &[DatumRef<'
                 for column in 0..columns {
                     let value = statement.prepared.column(column);
                     bytes += size_of::<Reply>() + length(value);
-                    row.push(reply(value));
+                    row.push(match value {
+                        // Rows hold UTF-8 only, but an expression can make a text of any bytes.
+                        DatumRef::Text(text) if std::str::from_utf8(text).is_err() => Reply::bulk(text),
+                        value => reply(value),
+                    });
                 }
                 rows.push(Reply::Array(row));
                 if bytes > limits::SQL_RESULT_BYTES_MAX {

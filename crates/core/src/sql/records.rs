@@ -127,29 +127,27 @@ impl Records {
     }
 }
 
-/// Shows up to `count` rows in the order of their ids from a cursor on (0 begins); gives the next cursor, 0 at the end.
-pub fn scan(
+/// Up to `count` rows in the order of their ids from a cursor on (0 begins), and the next cursor, 0 at the end.
+pub fn scan<T>(
     host: &mut dyn Host,
     info: &TableInfo,
     from: u64,
     count: usize,
-    show: &mut dyn FnMut(Row<'_>),
-) -> Result<u64> {
+    make: impl Fn(Row<'_>) -> T,
+) -> Result<(u64, Vec<T>)> {
     until_ready(host, |host| {
         let source = host.source();
         let mut cursor = Cursor::new();
-        let mut left = count;
+        // A scan that has to wait begins anew, so its rows are its own.
+        let mut rows = Vec::new();
         // Cursors are row ids plus one, as 0 begins and ends.
-        let mut more = source.seek(&mut cursor, info.def.id, &Access::From(RowId(from.saturating_sub(1))))?;
-        while more {
-            if left == 0 {
-                return Ok(cursor.row_id().0 + 1);
-            }
-            show(source.row(&cursor));
-            left -= 1;
+        let first = RowId(from.saturating_sub(1).min(RowId::END.0));
+        let mut more = source.seek(&mut cursor, info.def.id, &Access::From(first))?;
+        while more && rows.len() < count {
+            rows.push(make(source.row(&cursor)));
             more = source.next(&mut cursor)?;
         }
-        Ok(0)
+        Ok((if more { cursor.row_id().0 + 1 } else { 0 }, rows))
     })
 }
 

@@ -4,6 +4,7 @@ use super::error::{not_yet, sql, syntax};
 use super::run::Traits;
 use super::token::{Kind, Token, Tokens};
 use crate::error::Result;
+use std::borrow::Cow;
 
 /// What a statement is.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,6 +123,25 @@ fn read_insert(tokens: &[Token<'_>], traits: &mut Traits) {
     }
 }
 
+/// The text with the source `set(..)` in quotes: to SQLite the bare word is the SET of UPDATE.
+pub fn with_set_quoted(text: &str) -> Cow<'_, str> {
+    let mut before = None;
+    let mut tokens = Tokens::new(text).map_while(Result::ok).peekable();
+    let mut quoted = String::new();
+    let mut copied = 0;
+    while let Some(token) = tokens.next() {
+        let opens = tokens.peek().is_some_and(|next| next.is_symbol("("));
+        let introduced = before.is_some_and(|t: Token<'_>| t.is_word("FROM") || t.is_word("JOIN") || t.is_symbol(","));
+        if introduced && opens && token.is_word("SET") {
+            quoted += &text[copied..token.start];
+            quoted += "\"set\"";
+            copied = token.end();
+        }
+        before = Some(token);
+    }
+    if copied == 0 { Cow::Borrowed(text) } else { Cow::Owned(quoted + &text[copied..]) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,5 +193,19 @@ mod tests {
         assert_eq!((None, false), inserted("INSERT INTO t SELECT (1)"));
         assert_eq!((None, true), inserted("INSERT INTO t DEFAULT VALUES"));
         assert_eq!((None, false), inserted("UPDATE t SET a = (1)"));
+    }
+
+    #[test]
+    fn the_source_set_is_told_from_the_word() {
+        for (text, expected) in [
+            (
+                "SELECT * FROM set('a') s, set(?) JOIN Set ('b')",
+                "SELECT * FROM \"set\"('a') s, \"set\"(?) JOIN \"set\" ('b')",
+            ),
+            ("UPDATE t SET (a, b) = (1, 2)", "UPDATE t SET (a, b) = (1, 2)"),
+            ("SELECT 'FROM set(1)' FROM setting", "SELECT 'FROM set(1)' FROM setting"),
+        ] {
+            assert_eq!(expected, with_set_quoted(text));
+        }
     }
 }

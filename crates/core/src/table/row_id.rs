@@ -10,7 +10,7 @@ pub const SLOTS_MAX: usize = 1 << SLOT_BITS;
 pub const PAGES_MAX: u64 = 1 << 30;
 
 /// Names a row for as long as it exists; updates do not change it. Engines other than memory may put other numbers in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(pub u64);
 
 impl RowId {

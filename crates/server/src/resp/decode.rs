@@ -4,6 +4,7 @@
 //! count and length against the limits before anything is allocated for it (invariant 8). Error texts are Redis 7's.
 
 use peryton_core::limits;
+use peryton_core::store::is_statement;
 use std::ops::Range;
 
 /// What the next bytes were.
@@ -210,6 +211,14 @@ impl Decoder {
         self.position = end + 1;
         self.is_inline = true;
         self.inline.clear();
+        if is_statement(line) {
+            // SQL has quotes of its own: the line stays whole behind its first word.
+            let line = line.trim_ascii();
+            let word = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+            self.inline.extend_from_slice(line);
+            self.places.extend([0..word, (word + 1).min(line.len())..line.len()]);
+            return Ok(Parsed::Request);
+        }
         split_inline(line, &mut self.inline, &mut self.places)
             .ok_or_else(|| ProtocolError("unbalanced quotes in request".into()))?;
         Ok(if self.places.is_empty() { Parsed::Empty } else { Parsed::Request })
@@ -346,6 +355,19 @@ mod tests {
             }
         }
         Ok(requests)
+    }
+
+    #[test]
+    fn lines_of_sql_stay_whole() {
+        let requests =
+            decode_all(b"SELECT a FROM t WHERE b = 'x  y'\r\nSELECT 3\r\n insert into t values ('it''s')\n", 5);
+        let words = |words: &[&str]| words.iter().map(|w| w.as_bytes().to_vec()).collect::<Vec<_>>();
+        let expected = vec![
+            words(&["SELECT", "a FROM t WHERE b = 'x  y'"]),
+            words(&["SELECT", "3"]),
+            words(&["insert", "into t values ('it''s')"]),
+        ];
+        assert_eq!(Ok(expected), requests);
     }
 
     #[test]

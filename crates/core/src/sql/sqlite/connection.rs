@@ -55,13 +55,12 @@ impl Connection {
         Ok(connection)
     }
 
-    /// A connection with tables of SQLite's own: the oracle of tests.
-    #[cfg(test)]
-    pub fn open_plain() -> Connection {
-        let connection = Connection::open().expect("a connection");
-        // SAFETY: without an authorizer everything is allowed.
+    /// A connection that may have tables of SQLite's own: the oracle of tests and the peer of benchmarks.
+    pub fn open_native() -> Result<Connection> {
+        let connection = Connection::open()?;
+        // SAFETY: the handle is open; without an authorizer everything is allowed.
         unsafe { ffi::sqlite3_set_authorizer(connection.handle(), None, std::ptr::null_mut()) };
-        connection
+        Ok(connection)
     }
 
     fn set_up(&self) {

@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn they_answer_as_sqlites_own() {
-        let (sqlites, ours) = (Connection::open_plain(), Connection::open_plain());
+        let (sqlites, ours) = (Connection::open_native().unwrap(), Connection::open_native().unwrap());
         register(&ours).unwrap();
         let seed = 20;
         let mut random = Xoshiro::from_seed(seed);
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn long_texts_take_no_longer_than_they_are() {
-        let connection = Connection::open_plain();
+        let connection = Connection::open_native().unwrap();
         register(&connection).unwrap();
         let text = "SELECT instr(zeroblob(8000000), zeroblob(4000000) || x'01')";
         assert_eq!(Datum::Int(0), ask(&connection, text, &[]));

@@ -21,8 +21,11 @@ type Params = Vec<Datum>;
 
 impl Pair {
     fn new(seed: u64, tables: &[(&str, &str)], indexes: &[&str]) -> Pair {
-        let mut pair =
-            Pair { ours: TestStore::new(), theirs: Connection::open_plain(), random: Xoshiro::from_seed(seed) };
+        let mut pair = Pair {
+            ours: TestStore::new(),
+            theirs: Connection::open_native().unwrap(),
+            random: Xoshiro::from_seed(seed),
+        };
         for (ours, theirs) in tables {
             pair.ours.run(ours);
             assert!(pair.ask_theirs(theirs, &[]).is_some(), "{theirs}");
@@ -223,7 +226,7 @@ pub fn try_create_ours(store: &mut TestStore, seed: u64) {
 
 /// A writing statement without parameters.
 pub fn statement(random: &mut Xoshiro) -> String {
-    let mut pair = Pair { ours: TestStore::new(), theirs: Connection::open_plain(), random: random.clone() };
+    let mut pair = Pair { ours: TestStore::new(), theirs: Connection::open_native().unwrap(), random: random.clone() };
     let mut params = Params::new();
     let text = loop {
         params.clear();

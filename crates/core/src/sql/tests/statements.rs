@@ -345,3 +345,34 @@ fn the_cache_is_bounded_and_keeps_what_is_used() {
     }
     assert_eq!(crate::limits::STATEMENTS_CACHED, store.sql.cached());
 }
+
+#[test]
+fn extremes_are_errors_and_not_crashes() {
+    let mut store = TestStore::with(&["CREATE TABLE t (a INT, s TEXT)"]);
+    let deep = format!("SELECT {}1{}", "(".repeat(50_000), ")".repeat(50_000));
+    assert!(store.try_run(&deep, &[]).is_err());
+    let deep = format!("SELECT -{}1", "~".repeat(20_000));
+    assert!(store.try_run(&deep, &[]).is_err());
+    let wide = format!("SELECT 1{}", ", 1".repeat(5_000));
+    assert!(store.try_run(&wide, &[]).is_err());
+    let long = format!("SELECT '{}'", "x".repeat(2_000_000));
+    assert!(store.error(&long).contains("LIMIT a statement of 2000009 bytes"));
+    let many = format!("SELECT {}", vec!["?"; 40_000].join(", "));
+    assert!(store.try_run(&many, &[]).is_err());
+    assert!(store.error("SELECT zeroblob(2000000000)").contains("LIMIT"));
+    let columns: Vec<String> = (0..2000).map(|i| format!("c{i} INT")).collect();
+    assert!(store.error(&format!("CREATE TABLE w ({})", columns.join(", "))).contains("LIMIT"));
+    assert!(store.error("INSERT INTO t (s) VALUES (CAST(x'FF' AS TEXT))").contains("not UTF-8"));
+    assert_eq!(
+        Reply::bulk([0xFF]),
+        match store.run("SELECT CAST(x'FF' AS TEXT)") {
+            Reply::Array(rows) => match &rows[1] {
+                Reply::Array(row) => row[0].clone(),
+                other => other.clone(),
+            },
+            other => other,
+        }
+    );
+    assert_eq!(vec![vec![Datum::text("a\0b")]], store.rows("SELECT ?", &[Datum::text("a\0b")]));
+    assert_eq!(vec![vec![Datum::Real(f64::INFINITY)]], store.rows("SELECT 9e999", &[]));
+}

@@ -18,6 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// A cursor of SQLite's over one of our tables.
+#[derive(Default)]
 pub struct TableCursor {
     cursor: Cursor,
     state: State,
@@ -33,8 +34,9 @@ pub struct TableCursor {
     reverse: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
+    #[default]
     Done,
     /// On the copied row, after which there is none.
     Single,
@@ -63,27 +65,10 @@ enum Fitted<'a> {
 /// The values that one argument stands for.
 type Values = SmallVec<[Datum; 1]>;
 
-impl Default for TableCursor {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl TableCursor {
     /// A cursor that stands nowhere.
     pub fn new() -> TableCursor {
-        TableCursor {
-            cursor: Cursor::new(),
-            state: State::Done,
-            row: Vec::new(),
-            layout: None,
-            row_id: RowId(0),
-            keys: Batch::new(),
-            ids: Vec::new(),
-            ranges: Vec::new(),
-            range: 0,
-            reverse: false,
-        }
+        TableCursor::default()
     }
 
     /// Begins a walk: goes to the first row of the plan with these values.

@@ -4,7 +4,7 @@
 //! CREATE VIRTUAL TABLE takes 30 us. SQLite does not notice when such a table is registered anew, so statements are
 //! used only with the catalog version that they were made for (invariant 11).
 //!
-//! Every callback finds the [`Run`](super::run::Run) of the statement through [`Current`], keeps its failure there, and
+//! Every callback finds the [`Run`] of the statement through [`Current`], keeps its failure there, and
 //! catches its panics (invariant 12). xBegin and its kin are missing on purpose: atomicity is ours, by undo scopes.
 
 pub mod cursor;
