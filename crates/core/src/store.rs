@@ -5,6 +5,7 @@ mod redis_tests;
 #[cfg(test)]
 mod tests;
 
+pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
 
 use crate::command::{connection, dispatch, table, waiting};
@@ -93,6 +94,8 @@ struct Housekeeper {
 
 /// How often expired keys are looked for, milliseconds.
 const HOUSEKEEPING_MS: u64 = 100;
+/// How often clients that have been idle for too long are looked for, milliseconds.
+const IDLE_LOOK_MS: i64 = 1000;
 
 impl Store {
     /// Opens a store.
@@ -222,12 +225,19 @@ impl Baton<'_> {
     pub fn activate(&mut self, id: SessionId) -> Option<Active<'_>> {
         let session = self.state.sessions.remove(&id)?;
         self.state.tick();
+        self.state.keyspace.shared.clock.no_touch = session.no_touch;
         Some(Active { session: Some(session), state: &mut self.state, housekeeper: self.housekeeper })
     }
 
     /// Serves one request of a session and gives the reply; pushes and late replies are in the outbox.
     pub fn execute(&mut self, id: SessionId, args: &[&[u8]]) -> Reply {
         self.activate(id).map_or(Reply::None, |mut active| active.execute(args))
+    }
+
+    /// Lets those go first who have been waiting for the baton for a while, if there are any.
+    #[inline]
+    pub fn offer(&mut self) {
+        MutexGuard::bump(&mut self.state);
     }
 
     /// All the state, for tests and tools that look inside.
@@ -241,6 +251,10 @@ impl Baton<'_> {
         let state = &mut *self.state;
         state.request_rate.sample(state.monotonic_ns, state.stats.commands);
         let next = waiting::expire(state);
+        if state.config.timeout_s > 0 && state.clock.now_ms >= state.idle_look_ms {
+            state.idle_look_ms = state.clock.now_ms + IDLE_LOOK_MS;
+            connection::end_idle(state);
+        }
         let mut effect = state.new_effect();
         let (now_ms, mut slice) = (state.clock.now_ms, 0);
         // Ten slices of some hundred keys stay below a millisecond; what is left waits for the next round.
@@ -299,6 +313,12 @@ impl Active<'_> {
         // Invariant 12: a bug in a command is that command's error, not the end of the server.
         catch_unwind(AssertUnwindSafe(|| dispatch::request(state, session, args)))
             .unwrap_or_else(|panic| bug(args, &*panic))
+    }
+
+    /// The store's steady clock at the last request, nanoseconds; reads no clock.
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        self.state.monotonic_ns
     }
 
     /// The session itself.
