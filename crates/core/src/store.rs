@@ -12,6 +12,7 @@ use crate::command::{connection, dispatch, table, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};
 use crate::error::{Code, Error, Result};
+use crate::memory;
 use crate::procedure::Watch;
 use crate::reply::Reply;
 use crate::session::{Door, Session, SessionId, Waker};
@@ -46,7 +47,7 @@ struct Shared {
     /// The baton. `parking_lot`'s mutex hands itself over at least every half millisecond when somebody waits.
     state: Mutex<State>,
     scripts_watch: ScriptsWatch,
-    housekeeper: Housekeeper,
+    housekeeper: Arc<Housekeeper>,
     closed: AtomicBool,
     /// Ours until the store is closed.
     directory: Mutex<Option<Directory>>,
@@ -108,7 +109,7 @@ impl Store {
         let shared = Shared {
             scripts_watch: ScriptsWatch { watch: state.scripts.watch().clone(), opened },
             state: Mutex::new(state),
-            housekeeper: Housekeeper::default(),
+            housekeeper: Arc::default(),
             closed: AtomicBool::new(false),
             directory: Mutex::new(directory),
         };
@@ -160,20 +161,21 @@ impl Store {
     fn start_housekeeper(&self) {
         // A weak handle: a store that nobody holds any longer must not live on for its own thread.
         let weak = Arc::downgrade(&self.shared);
+        let housekeeper = self.shared.housekeeper.clone();
         let builder = std::thread::Builder::new().name("peryton-keeper".into());
         let thread = builder.spawn(move || {
-            let mut pause = Duration::from_millis(HOUSEKEEPING_MS);
+            let mut returns = memory::Returns::default();
             while let Some(shared) = weak.upgrade() {
                 let store = Store { shared };
                 if store.is_closed() {
                     return;
                 }
                 // A panic here was reported by the hook; the house is kept again in a moment.
-                pause = catch_unwind(AssertUnwindSafe(|| store.enter().keep_house())).unwrap_or(pause);
-                let shared = store.shared;
-                shared.housekeeper.sleep(pause);
+                let pause = catch_unwind(AssertUnwindSafe(|| store.enter().keep_house()));
+                drop(store);
+                returns.look();
+                housekeeper.sleep(pause.unwrap_or(Duration::from_millis(HOUSEKEEPING_MS)));
             }
-            let _ = pause;
         });
         // Without the thread keys still expire when touched; only waits with a deadline would not end.
         *self.shared.housekeeper.thread.lock() = thread.ok();
