@@ -3,6 +3,7 @@
 //! Defaults and numbers from the sequence fill the gaps, types and NOT NULL are checked, the row is encoded, and the
 //! engine judges uniqueness. SQLite enforces none of this on virtual tables.
 
+use super::dml::upsert;
 use super::run::{Failure, Outcome, Run};
 use super::table_info::{Default, TableInfo};
 use crate::engine::{WriteError, WriteFailure};
@@ -117,7 +118,12 @@ fn insert_all(run: &mut Run<'_>, info: &TableInfo, rows: &Batch, on_conflict: On
     let (tables, changes) = run.host.write()?;
     let mut ids = Vec::with_capacity(rows.len());
     match tables.insert(info.def.id, rows, &mut ids, changes) {
-        Ok(()) => run.changed += rows.len() as u64,
+        Ok(()) => {
+            run.changed += rows.len() as u64;
+            if let Some(returned) = &mut run.returned {
+                ids.iter().zip(rows.iter()).try_for_each(|(id, row)| returned.keep(*id, row))?;
+            }
+        }
         Err(error) => {
             resolve(run, info, error, rows, on_conflict)?;
         }
@@ -174,7 +180,15 @@ fn insert_row(run: &mut Run<'_>, info: &TableInfo, rows: &Batch, on_conflict: On
         match result {
             Ok(()) => {
                 run.changed += 1;
+                if let Some((returned, id)) = run.returned.as_mut().zip(id) {
+                    returned.keep(id, rows.get(0))?;
+                }
                 return Ok(id);
+            }
+            Err(WriteError { failure: WriteFailure::Duplicate { .. }, .. })
+                if run.upserting.is_some() && upsert::resolve(run, info, Row::new(rows.get(0), &info.layout))? =>
+            {
+                return Ok(None);
             }
             Err(error) => match resolve(run, info, error, rows, on_conflict)? {
                 Resolved::Again => {}
@@ -236,18 +250,18 @@ pub fn update(
     let result = read_row(run, info, id, &mut old).and_then(|found| {
         let old = Row::new(if found { &old } else { return Ok(false) }, &info.layout);
         let mut fitted: SmallVec<[Fitted<'_>; 16]> = SmallVec::new();
-        for (column, given) in info.def.columns.iter().zip(given) {
+        for ((column, given), default) in info.def.columns.iter().zip(given).zip(&info.defaults) {
             let Given::Value(value) = given else {
                 fitted.push(Fitted::AsIs(old.get(column.position)));
                 continue;
             };
-            if column.not_null && value.is_null() {
-                if on_conflict == OnConflict::Ignore {
-                    return Ok(false);
-                }
-                return Err(types::not_null_failed(&info.def.name, &column.name).into());
-            }
-            fitted.push(types::coerce(*value, column.ctype, &info.def.name, &column.name)?);
+            let value = match (column.not_null && value.is_null(), on_conflict) {
+                (false, _) => *value,
+                (true, OnConflict::Ignore) => return Ok(false),
+                (true, OnConflict::Replace) if !default.literal().is_null() => default.literal(),
+                (true, _) => return Err(types::not_null_failed(&info.def.name, &column.name).into()),
+            };
+            fitted.push(types::coerce(value, column.ctype, &info.def.name, &column.name)?);
         }
         let mut values: Values<'_> = old.values().collect();
         for (column, value) in info.def.columns.iter().zip(&fitted) {
@@ -280,6 +294,9 @@ fn update_row(run: &mut Run<'_>, info: &TableInfo, id: RowId, rows: &Batch, on_c
         match tables.update(info.def.id, &[id], rows, changes) {
             Ok(()) => {
                 run.changed += 1;
+                if let Some(returned) = &mut run.returned {
+                    returned.keep(id, rows.get(0))?;
+                }
                 return Ok(true);
             }
             Err(error) => match resolve(run, info, error, rows, on_conflict)? {
@@ -292,6 +309,15 @@ fn update_row(run: &mut Run<'_>, info: &TableInfo, id: RowId, rows: &Batch, on_c
 
 /// Deletes the row `id`; false if it is gone already.
 pub fn delete(run: &mut Run<'_>, info: &TableInfo, id: RowId) -> Outcome<bool> {
+    if run.returned.is_some() {
+        let mut old = std::mem::take(&mut run.old);
+        let found = read_row(run, info, id, &mut old);
+        if let (Ok(true), Some(returned)) = (&found, &mut run.returned) {
+            returned.keep(id, &old)?;
+        }
+        run.old = old;
+        found?;
+    }
     let deleted = delete_row(run, info, id)?;
     run.changed += u64::from(deleted);
     Ok(deleted)
