@@ -10,7 +10,7 @@ use super::sqlite::{Connection, Prepared, Step, functions, memory};
 use super::statement::{self, Class};
 use super::table_info::TableInfo;
 use super::token::Token;
-use super::{ddl, explain, fast, schema, source, vtab};
+use super::{ddl, explain, fast, schema, source, vtab, write};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::reply::{Blob, Reply};
@@ -203,6 +203,7 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
             }
             schema::execute(host, &ddl::parse(text)?)
         }
+        Class::Truncate(name) => dml::truncate::execute(host, &name),
         Class::Explain(at, traits) => {
             let text = &text[at..];
             let main = dml::main_text(text)?;
@@ -385,6 +386,11 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
     let result = memory::limited(limits::SQL_MEMORY_BYTES_MAX, || {
         current.enter(&mut run, || step(&connection, prepared, names, &params[..*bound]))
     });
+    if result.is_ok()
+        && let Some(table) = run.deferred_of
+    {
+        write_deferred(&mut run, table);
+    }
     let (failure, changed, returned) = (run.failure.take(), run.changed, run.returned.take());
     drop(run);
     let reply = match (failure, result) {
@@ -402,6 +408,14 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
     };
     host.sql().running -= 1;
     reply
+}
+
+/// Writes the rows of an UPDATE that had to wait for each other.
+#[cold]
+fn write_deferred(run: &mut Run<'_>, table: TableId) {
+    let info = run.host.sql().info(table).cloned();
+    let result = info.map_or(Ok(()), |info| write::finish(run, &info));
+    run.failure = run.failure.take().or(result.err());
 }
 
 /// Steps a statement to its end: the names of its columns, then its rows.

@@ -152,6 +152,10 @@ pub struct Run<'a> {
     pub upserting: Option<Upserting<'a>>,
     /// The rows written, when the statement returns them.
     pub returned: Option<Returned>,
+    /// Rows to be written when their keys are free; see `write::finish`.
+    pub deferred: Returned,
+    /// The table of these rows.
+    pub deferred_of: Option<TableId>,
     /// Columns that an INSERT does not name; made at its first row.
     omitted: Option<Vec<bool>>,
     /// Buffers of the write path: rows to write, ids written, the row as it was.
@@ -176,6 +180,8 @@ impl<'a> Run<'a> {
             last_number: 0,
             upserting: None,
             returned: None,
+            deferred: Returned::default(),
+            deferred_of: None,
             omitted: None,
             rows: Batch::new(),
             ids: Vec::new(),

@@ -11,6 +11,8 @@ use std::borrow::Cow;
 pub enum Class {
     /// One of our own; to be read by `ddl`.
     Ddl,
+    /// TRUNCATE of the table called so.
+    Truncate(String),
     /// Rows are asked for or written.
     Query(Traits),
     /// EXPLAIN of the statement that begins at this byte.
@@ -43,7 +45,10 @@ fn class_of(text: &str, first: Token<'_>, tokens: &[Token<'_>]) -> Result<Class>
     if is(&["EXPLAIN"]) {
         return explain(text, tokens);
     }
-    if is(&["ALTER", "TRUNCATE", "ANALYZE", "REINDEX"]) {
+    if is(&["TRUNCATE"]) {
+        return truncate(text, tokens);
+    }
+    if is(&["ALTER", "ANALYZE", "REINDEX"]) {
         return Err(not_yet(first.text.to_ascii_uppercase()));
     }
     if is(&["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"]) {
@@ -63,6 +68,17 @@ fn explain(text: &str, tokens: &[Token<'_>]) -> Result<Class> {
     match class_of(text, *first, rest)? {
         Class::Query(traits) => Ok(Class::Explain(first.start, Traits { explains: true, ..traits })),
         _ => Err(syntax(text, first.start, format!("{} has no access path to explain", first.text))),
+    }
+}
+
+/// `TRUNCATE [TABLE] t`
+fn truncate(text: &str, tokens: &[Token<'_>]) -> Result<Class> {
+    let at = if tokens.get(1).is_some_and(|t| t.is_word("TABLE")) { 2 } else { 1 };
+    let end = tokens.get(at + 1).map_or(text.len(), |t| t.start);
+    match tokens.get(at).and_then(Token::name) {
+        Some(name) if at + 1 == tokens.len() => Ok(Class::Truncate(name.into_owned())),
+        Some(_) => Err(syntax(text, end, "expected the end after the table's name")),
+        None => Err(syntax(text, tokens.get(at).map_or(text.len(), |t| t.start), "expected a table's name")),
     }
 }
 

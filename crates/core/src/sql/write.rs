@@ -9,8 +9,9 @@ use super::table_info::{Default, TableInfo};
 use crate::engine::{WriteError, WriteFailure};
 use crate::error::{Code, Error};
 use crate::table::batch::Batch;
-use crate::table::catalog::IndexId;
+use crate::table::catalog::{IndexDef, IndexId};
 use crate::table::datum::{Datum, DatumRef};
+use crate::table::key::{KeyBuf, KeyOf, row_key};
 use crate::table::row::Row;
 use crate::table::row_id::RowId;
 use crate::table::types::{self, Fitted};
@@ -26,6 +27,8 @@ pub enum OnConflict {
     Ignore,
     /// Remove the rows in the way.
     Replace,
+    /// Judge uniqueness when all rows of the statement are written; see [`finish`].
+    Defer,
 }
 
 /// A value of a row to be written.
@@ -218,7 +221,7 @@ fn resolve(
             delete_row(run, info, existing)?;
             Ok(Resolved::Again)
         }
-        (WriteFailure::Duplicate { index, .. }, OnConflict::Abort) => {
+        (WriteFailure::Duplicate { index, .. }, OnConflict::Abort | OnConflict::Defer) => {
             Err(duplicate(info, index, Row::new(rows.get(error.at), &info.layout)).into())
         }
         (WriteFailure::NotReady(wanted), _) => Err(Failure::NotReady(wanted)),
@@ -292,12 +295,11 @@ fn update_row(run: &mut Run<'_>, info: &TableInfo, id: RowId, rows: &Batch, on_c
     loop {
         let (tables, changes) = run.host.write()?;
         match tables.update(info.def.id, &[id], rows, changes) {
-            Ok(()) => {
-                run.changed += 1;
-                if let Some(returned) = &mut run.returned {
-                    returned.keep(id, rows.get(0))?;
-                }
-                return Ok(true);
+            Ok(()) => return updated(run, id, rows.get(0)),
+            Err(WriteError { failure: WriteFailure::Duplicate { .. }, .. }) if on_conflict == OnConflict::Defer => {
+                run.deferred_of = Some(info.def.id);
+                run.deferred.keep(id, rows.get(0))?;
+                return updated(run, id, rows.get(0));
             }
             Err(error) => match resolve(run, info, error, rows, on_conflict)? {
                 Resolved::Again => {}
@@ -305,6 +307,66 @@ fn update_row(run: &mut Run<'_>, info: &TableInfo, id: RowId, rows: &Batch, on_c
             },
         }
     }
+}
+
+fn updated(run: &mut Run<'_>, id: RowId, row: &[u8]) -> Outcome<bool> {
+    run.changed += 1;
+    if let Some(returned) = &mut run.returned {
+        returned.keep(id, row)?;
+    }
+    Ok(true)
+}
+
+/// Writes the rows whose keys others still had when it was their turn, as in `UPDATE t SET id = id + 1`.
+///
+/// Backwards most of them find their place free. What is left waits for each other in a ring, or for a row that stays:
+/// all of these are taken out and put back under their ids, and who finds no place then breaks UNIQUE.
+pub fn finish(run: &mut Run<'_>, info: &TableInfo) -> Outcome<()> {
+    let deferred = std::mem::take(&mut run.deferred);
+    let mut one = Batch::new();
+    let mut left = Vec::new();
+    for (id, row) in deferred.iter().rev() {
+        one.clear();
+        one.push(row);
+        let (tables, changes) = run.host.write()?;
+        match tables.update(info.def.id, &[id], &one, changes) {
+            Ok(()) => {}
+            Err(WriteError { failure: WriteFailure::Duplicate { .. }, .. }) => left.push((id, row)),
+            Err(error) => resolve(run, info, error, &one, OnConflict::Abort).map(drop)?,
+        }
+    }
+    for (id, _) in &left {
+        delete_row(run, info, *id)?;
+    }
+    for (id, row) in left {
+        let proposed = Row::new(row, &info.layout);
+        let unique = info.def.indexes.iter().filter(|index| index.unique);
+        for index in unique {
+            if find_row(run, info, index, proposed)?.is_some() {
+                return Err(duplicate(info, index.id, proposed).into());
+            }
+        }
+        let (tables, changes) = run.host.write()?;
+        tables.put_back(info.def.id, id, row, changes)?;
+    }
+    Ok(())
+}
+
+/// The row that has the key of `row` in a unique index.
+pub fn find_row(
+    run: &mut Run<'_>,
+    info: &TableInfo,
+    index: &IndexDef,
+    row: Row<'_>,
+) -> Outcome<Option<(RowId, Vec<u8>)>> {
+    let mut key = KeyBuf::new();
+    if row_key(index, row, &mut key)? != (KeyOf::Key { has_null: false }) {
+        return Ok(None);
+    }
+    let mut found = None;
+    let visit = &mut |_: usize, id: RowId, row: Row<'_>| found = Some((id, row.bytes().to_vec()));
+    run.host.source().get_many(info.def.id, index.id, &Batch::of(&key), visit)?;
+    Ok(found)
 }
 
 /// Deletes the row `id`; false if it is gone already.

@@ -7,6 +7,7 @@ mod part;
 pub mod returning;
 pub mod split;
 pub mod text;
+pub mod truncate;
 pub mod upsert;
 
 use super::executor::{self, Statement};

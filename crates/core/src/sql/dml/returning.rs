@@ -31,7 +31,7 @@ enum How {
     Expressions(Box<Part>),
 }
 
-/// Rows to return: as they were written, in the order in which they were.
+/// Rows as they were written, in the order in which they were.
 #[derive(Default)]
 pub struct Returned {
     rows: Batch,
@@ -40,6 +40,11 @@ pub struct Returned {
 }
 
 impl Returned {
+    /// The rows and their ids.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (RowId, &[u8])> + ExactSizeIterator {
+        self.ids.iter().enumerate().map(|(i, id)| (*id, self.rows.get(i)))
+    }
+
     /// Keeps a row.
     pub fn keep(&mut self, id: RowId, row: &[u8]) -> Result<()> {
         self.rows.push(row);
@@ -122,15 +127,15 @@ impl Returning {
         rows.push(Reply::Array(self.names.iter().cloned().map(Reply::Bulk).collect()));
         let info = self.info.clone();
         let mut bytes = 0;
-        for (bytes_of_row, id) in returned.rows.iter().zip(&returned.ids) {
-            let row = Row::new(bytes_of_row, &info.layout);
+        for (id, row) in returned.iter() {
+            let row = Row::new(row, &info.layout);
             rows.push(match &mut self.how {
                 How::Columns(positions) => {
                     Reply::Array(positions.iter().map(|position| reply(row.get(*position))).collect())
                 }
                 How::Expressions(part) => {
                     let columns = self.names.len();
-                    let hand = Hand { row, id: Some(*id) };
+                    let hand = Hand { row, id: Some(id) };
                     part.evaluate(host, params, hand, None, |prepared| executor::row(prepared, columns, &mut bytes))?
                 }
             });

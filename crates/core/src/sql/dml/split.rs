@@ -110,7 +110,7 @@ fn main_verb(script: &Script<'_>) -> Option<(usize, Verb)> {
             () => None,
         }
     };
-    let tokens = 0..script.len();
+    let tokens = 0..script.count();
     let mut outside = if script.is_word(0, "WITH") { tokens } else { 0..1 }.filter(|at| script.depth(*at) == 0);
     outside.find_map(|at| Some((at, verb(at)?)))
 }
@@ -132,7 +132,7 @@ impl Splitter<'_, '_> {
     }
 
     fn end(&self) -> usize {
-        self.script.len()
+        self.script.count()
     }
 
     fn expected(&self, at: usize, what: &str) -> Error {

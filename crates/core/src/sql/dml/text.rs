@@ -52,7 +52,7 @@ impl<'t> Script<'t> {
     }
 
     /// How many tokens there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.tokens.len()
     }
 
@@ -120,7 +120,7 @@ impl<'t> Script<'t> {
 
     /// The parenthesis that closes the one at `open`.
     pub fn close(&self, open: usize) -> Option<usize> {
-        (open + 1..self.len()).find(|at| self.depths[*at] == self.depths[open] && self.is_symbol(*at, ")"))
+        (open + 1..self.count()).find(|at| self.depths[*at] == self.depths[open] && self.is_symbol(*at, ")"))
     }
 
     /// Some tokens, split at the commas that are in no parentheses of theirs.
@@ -197,7 +197,7 @@ mod tests {
         let text = "? ?5 :a ? :a @b ?2";
         let tokens = Tokens::all(text).unwrap();
         let script = Script::new(text, &tokens);
-        let numbers: Vec<usize> = (0..script.len()).filter_map(|at| script.parameter(at)).collect();
+        let numbers: Vec<usize> = (0..script.count()).filter_map(|at| script.parameter(at)).collect();
         assert_eq!(vec![1, 5, 6, 7, 6, 8, 2], numbers);
         assert_eq!(8, script.parameters);
         let connection = crate::sql::sqlite::Connection::open_native().unwrap();

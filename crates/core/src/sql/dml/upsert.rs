@@ -9,10 +9,8 @@ use crate::sql::run::{Host, Outcome, Run};
 use crate::sql::table_info::TableInfo;
 use crate::sql::token::Tokens;
 use crate::sql::write::{self, Given, OnConflict};
-use crate::table::batch::Batch;
 use crate::table::catalog::{IndexDef, IndexId, TableId};
 use crate::table::datum::{Datum, DatumRef};
-use crate::table::key::{KeyBuf, KeyOf, row_key};
 use crate::table::row::Row;
 use crate::table::row_id::RowId;
 use smallvec::SmallVec;
@@ -140,7 +138,7 @@ fn update(
             (script.list(item.start + 1..close), close + 1)
         } else {
             let from = if script.is_symbol(item.start + 1, ".") { item.start + 2 } else { item.start };
-            (vec![from..from + 1], from + 1)
+            (script.list(from..from + 1), from + 1)
         };
         if !script.is_symbol(equals, "=") || equals + 1 >= item.end {
             let place = script.position(equals);
@@ -238,20 +236,14 @@ fn find(
     indexes: &[IndexId],
     proposed: Row<'_>,
 ) -> Outcome<Option<(RowId, Vec<u8>)>> {
-    let mut found = None;
-    let mut key = KeyBuf::new();
     for index in indexes {
         let Some(index) = info.def.index(*index) else { continue };
-        if row_key(index, proposed, &mut key)? != (KeyOf::Key { has_null: false }) {
-            continue;
-        }
-        let visit = &mut |_: usize, id: RowId, row: Row<'_>| found = Some((id, row.bytes().to_vec()));
-        run.host.source().get_many(info.def.id, index.id, &Batch::of(&key), visit)?;
+        let found = write::find_row(run, info, index, proposed)?;
         if found.is_some() {
-            break;
+            return Ok(found);
         }
     }
-    Ok(found)
+    Ok(None)
 }
 
 fn apply(

@@ -185,3 +185,54 @@ fn what_cannot_be_is_said() {
     assert!(store.try_run("INSERT INTO t VALUES (?, 1) RETURNING ?", &[Datum::Int(1)]).is_err());
     let _ = rows_of;
 }
+
+#[test]
+fn uniqueness_is_judged_when_all_rows_are_written() {
+    for method in ["HASH", "BTREE"] {
+        let create = format!("CREATE TABLE t (id INT PRIMARY KEY USING {method}, a INT UNIQUE)");
+        let mut store = TestStore::with(&[&create, "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30), (4, 40)"]);
+        let ids = |store: &mut TestStore| show(&store.rows("SELECT id, a FROM t ORDER BY id", &[]));
+        store.run("UPDATE t SET id = id + 1");
+        assert_eq!("[[2, 10], [3, 20], [4, 30], [5, 40]]", ids(&mut store));
+        store.run("UPDATE t SET id = id - 1");
+        // Rings, and two columns at once.
+        store.run("UPDATE t SET id = 5 - id");
+        assert_eq!("[[1, 40], [2, 30], [3, 20], [4, 10]]", ids(&mut store));
+        let returned = store.rows("UPDATE t SET id = id % 4 + 1, a = 50 - a WHERE a > 0 RETURNING id, a", &[]);
+        assert_eq!("[[1, 40], [2, 10], [3, 20], [4, 30]]", ids(&mut store));
+        assert_eq!(4, returned.len());
+        // Nobody makes room.
+        let before = (ids(&mut store), store.tables.digest().unwrap(), store.changes.list.len());
+        let error = store.error("UPDATE t SET id = id + 1 WHERE id < 4");
+        assert!(error.contains("UNIQUE constraint failed: t.id"), "{error}");
+        store.error("UPDATE t SET a = 1");
+        store.error("UPDATE t SET id = id / 2 + 1");
+        assert_eq!(before, (ids(&mut store), store.tables.digest().unwrap(), store.changes.list.len()));
+        store.run("INSERT INTO t SELECT id + 4, a + 100 FROM t");
+        store.run("UPDATE t SET id = (id * 5) % 9");
+        assert_eq!(8, store.count("t"));
+        for id in 1..9 {
+            assert_eq!(1, store.rows("SELECT a FROM t WHERE id = ?", &[Datum::Int(id)]).len());
+        }
+    }
+}
+
+#[test]
+fn truncate_empties_at_once_and_can_be_taken_back() {
+    let mut store = TestStore::with(&[
+        "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a INT UNIQUE)",
+        "INSERT INTO t (a) VALUES (1), (2), (3)",
+    ]);
+    assert_eq!(crate::reply::Reply::Int(3), store.run("TRUNCATE TABLE t"));
+    assert_eq!(0, store.count("t"));
+    store.run("INSERT INTO t (a) VALUES (1)");
+    assert_eq!("[[4, 1]]", show(&store.rows("SELECT * FROM t", &[])), "no id comes twice");
+    assert_eq!(crate::reply::Reply::Int(1), store.run("truncate t;"));
+    for (text, message) in [
+        ("TRUNCATE q", "no such table: q"),
+        ("TRUNCATE", "expected a table's name"),
+        ("TRUNCATE TABLE t WHERE a", "expected the end"),
+    ] {
+        assert!(store.error(text).contains(message), "{text}");
+    }
+}
