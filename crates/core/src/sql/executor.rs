@@ -117,6 +117,7 @@ fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
 fn connect(current: &Arc<Current>) -> Result<Connection> {
     let connection = Connection::open()?;
     functions::register(&connection)?;
+    vtab::row_values::register(&connection)?;
     source::register(&connection, current)?;
     let context = Arc::as_ptr(current).cast_mut().cast();
     // SAFETY: `current` lives as long as `Sql`, which drops the connection first.
@@ -250,12 +251,20 @@ pub fn run_slow(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> R
 /// Compiles a statement with SQLite.
 pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statement> {
     synchronize(host)?;
-    let text = &*statement::with_set_quoted(text);
+    let quoted = statement::with_set_quoted(text);
+    let text = &*vtab::row_values::with_hints(&quoted);
     let traits = Arc::new(traits);
     super::sqlite::world::set_now(host.now_us());
     let prepared = loop {
         match prepare_once(host, text, &traits) {
             Ok(prepared) => break prepared,
+            // Places in the text are to be those of the text as it was given.
+            Err(Failure::Error(error)) if *text != *quoted => {
+                return match prepare_once(host, &quoted, &traits) {
+                    Err(Failure::Error(plain)) => Err(plain),
+                    _ => Err(error),
+                };
+            }
             Err(Failure::Error(error)) => return Err(error),
             Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
         }

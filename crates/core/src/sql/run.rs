@@ -110,6 +110,8 @@ pub struct Traits {
     pub parameters: bool,
     /// It has a CAST, so a literal may not be what it is compared as.
     pub casts: bool,
+    /// It may compare several columns at once, `(a, b) > (x, y)`, of which SQLite tells the first alone.
+    pub row_values: bool,
     /// The plan is to be described in words.
     pub explains: bool,
     /// The columns that an INSERT names; None when it names none, so that it gives all.
@@ -120,8 +122,14 @@ pub struct Traits {
 
 impl Traits {
     /// Of a statement of which nothing need be known.
-    pub const NONE: Traits =
-        Traits { parameters: false, casts: false, explains: false, inserted: None, default_values: false };
+    pub const NONE: Traits = Traits {
+        parameters: false,
+        casts: false,
+        row_values: false,
+        explains: false,
+        inserted: None,
+        default_values: false,
+    };
 }
 
 /// One run of a statement.

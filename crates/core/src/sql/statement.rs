@@ -85,6 +85,7 @@ fn traits(tokens: &[Token<'_>]) -> Result<Traits> {
     let mut traits = Traits {
         parameters: tokens.iter().any(|t| t.kind == Kind::Parameter),
         casts: tokens.iter().any(|t| t.is_word("CAST")),
+        row_values: tokens.windows(2).any(|pair| compares_rows(&pair[0], &pair[1])),
         ..Traits::default()
     };
     let mut depth = 0usize;
@@ -107,6 +108,12 @@ fn traits(tokens: &[Token<'_>]) -> Result<Traits> {
         read_insert(&tokens[at + 1..], &mut traits);
     }
     Ok(traits)
+}
+
+/// May these two tokens belong to a comparison of several columns: a bracket beside a comparison?
+fn compares_rows(first: &Token<'_>, second: &Token<'_>) -> bool {
+    let compares = |t: &Token<'_>| ["<", "<=", ">", ">="].contains(&t.text) || t.is_word("BETWEEN") || t.is_word("NOT");
+    first.is_symbol(")") && compares(second) || compares(first) && second.is_symbol("(")
 }
 
 fn refuse_later_clauses(tokens: &[Token<'_>], at: usize) -> Result<()> {

@@ -4,6 +4,7 @@ mod bounds;
 mod effects;
 mod mishaps;
 mod oracle;
+mod plans;
 mod statements;
 
 use super::run::{Host, Shape};

@@ -176,7 +176,7 @@ fn explain_names_the_access_path() {
         ("SELECT * FROM t WHERE a = 5 AND b > 7 AND b <= 90", "range of index i of t: a = ? and b > ? and b <= ?"),
         ("SELECT * FROM t WHERE a = 5 AND b = 7", "key look-up in i of t by a, b"),
         ("SELECT * FROM t ORDER BY a DESC, b DESC", "whole index i of t in its order, backward"),
-        ("SELECT max(a) FROM t", "whole index i of t in its order, backward"),
+        ("SELECT max(a) FROM t", "whole index i of t in its order, backward, index only"),
         ("SELECT * FROM t WHERE s = 'x'", "full scan of t"),
         ("SELECT * FROM t WHERE id > 5", "full scan of t"),
         ("SELECT * FROM u WHERE id > 190", "range of index PRIMARY of u: id > ?"),
