@@ -29,6 +29,8 @@ pub struct Sql {
     running: usize,
     /// Statements of simple shapes are answered without SQLite. Tests compare both ways.
     pub fast_path: bool,
+    /// What the steps of the statement took that was analysed last.
+    pub(super) taken: Vec<run::Taken>,
     /// Buffer of the fast path.
     pub(super) keys: Batch,
 }
@@ -66,6 +68,7 @@ impl Default for Sql {
             version: u64::MAX,
             running: 0,
             fast_path: true,
+            taken: Vec::new(),
             keys: Batch::new(),
         }
     }
@@ -183,9 +186,9 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
             schema::execute(host, &ddl::parse(text)?)
         }
         Class::Maintenance(name) => maintain(host, name.as_deref()),
-        Class::Explain(at, traits) => explain::execute(host, &text[at..], traits),
+        Class::Explain(at, traits) => explain::execute(host, &text[at..], traits, params),
         Class::Query(traits) => {
-            let plan = if host.sql().fast_path { fast::compile(host, &tokens)? } else { None };
+            let plan = if host.sql().fast_path { fast::compile(host, text, &tokens)? } else { None };
             if let Some(plan) = plan {
                 let plan = Arc::new(plan);
                 // A text of literals alone rarely comes twice; keeping it would push others out.
@@ -218,13 +221,21 @@ fn maintain(host: &mut dyn Host, name: Option<&str>) -> Result<Reply> {
 /// Runs a plan that needs no SQLite; if it turns out to need it, SQLite runs the statement.
 #[inline]
 fn run_fast(host: &mut dyn Host, text: &[u8], plan: &fast::Plan, params: &[DatumRef<'_>]) -> Result<Reply> {
+    match run_planned(host, plan, params)? {
+        Some(reply) => Ok(reply),
+        None => run_slow(host, text, params),
+    }
+}
+
+/// Runs a plan that needs no SQLite; None: it turned out to need it, and nothing was done.
+#[inline]
+pub fn run_planned(host: &mut dyn Host, plan: &fast::Plan, params: &[DatumRef<'_>]) -> Result<Option<Reply>> {
     if plan.parameters() != params.len() {
         return Err(wrong_count(plan.parameters(), params.len()));
     }
     loop {
         match fast::run(host, plan, params) {
-            Ok(Some(reply)) => return Ok(reply),
-            Ok(None) => return run_slow(host, text, params),
+            Ok(reply) => return Ok(reply),
             Err(Failure::Error(error)) => return Err(error),
             Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
         }
@@ -364,9 +375,12 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
     let result = memory::limited(limits::SQL_MEMORY_BYTES_MAX, || {
         current.enter(&mut run, || step(&connection, statement, params))
     });
-    let (failure, changed) = (run.failure.take(), run.changed);
+    let (failure, changed, taken) = (run.failure.take(), run.changed, std::mem::take(&mut run.taken));
     drop(run);
     host.sql().running -= 1;
+    if traits.analyzes {
+        host.sql().taken = taken;
+    }
     match (failure, result) {
         (Some(failure), _) => Err(failure),
         (None, Err(error)) => Err(error.into()),
@@ -415,9 +429,15 @@ fn step(connection: &Connection, statement: &mut Statement, params: &[DatumRef<'
 }
 
 /// The steps of an EXPLAIN QUERY PLAN: id, id of the step it belongs to, text.
-pub fn explain_steps(host: &mut dyn Host, statement: &mut Statement) -> Result<Vec<(i64, i64, String)>> {
+pub fn explain_steps(
+    host: &mut dyn Host,
+    statement: &mut Statement,
+    params: &[DatumRef<'_>],
+) -> Result<Vec<(i64, i64, String)>> {
+    // The plan does not depend on the values, so they need not be given.
     let nulls = vec![DatumRef::Null; statement.parameters];
-    let Reply::Array(rows) = run_until_ready(host, statement, &nulls)? else { return Ok(Vec::new()) };
+    let params = if params.len() == nulls.len() { params } else { &nulls };
+    let Reply::Array(rows) = run_until_ready(host, statement, params)? else { return Ok(Vec::new()) };
     let step = |row: Reply| match row {
         Reply::Array(columns) => match &columns[..] {
             [Reply::Int(id), Reply::Int(parent), _, Reply::Verbatim(_, detail)] => {
@@ -428,6 +448,14 @@ pub fn explain_steps(host: &mut dyn Host, statement: &mut Statement) -> Result<V
         _ => None,
     };
     Ok(rows.into_iter().filter_map(step).collect())
+}
+
+/// Runs a statement that was compiled for this one run.
+pub fn run_prepared(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Result<Reply> {
+    if statement.parameters != params.len() {
+        return Err(wrong_count(statement.parameters, params.len()));
+    }
+    run_until_ready(host, statement, params)
 }
 
 fn length(value: DatumRef<'_>) -> usize {

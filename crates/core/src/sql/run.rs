@@ -114,6 +114,8 @@ pub struct Traits {
     pub row_values: bool,
     /// The plan is to be described in words.
     pub explains: bool,
+    /// Rows and time of each step of the plan are to be counted.
+    pub analyzes: bool,
     /// The columns that an INSERT names; None when it names none, so that it gives all.
     pub inserted: Option<Vec<String>>,
     /// INSERT .. DEFAULT VALUES.
@@ -127,6 +129,7 @@ impl Traits {
         casts: false,
         row_values: false,
         explains: false,
+        analyzes: false,
         inserted: None,
         default_values: false,
     };
@@ -150,6 +153,12 @@ pub struct Run<'a> {
     pub asked: HashMap<(TableId, u16), u32>,
     /// The largest number that the rows made so far have in the AUTOINCREMENT column.
     pub last_number: i64,
+    /// Steps that were described.
+    pub steps: usize,
+    /// Rows read besides those that a cursor stands on.
+    pub rows_read: u64,
+    /// What each step took, when that is counted.
+    pub taken: Vec<Taken>,
     /// Columns that an INSERT does not name; made at its first row.
     omitted: Option<Vec<bool>>,
     /// Buffers of the write path: rows to write, ids written, the row as it was.
@@ -172,6 +181,9 @@ impl<'a> Run<'a> {
             transients: HashMap::new(),
             asked: HashMap::new(),
             last_number: 0,
+            steps: 0,
+            rows_read: 0,
+            taken: Vec::new(),
             omitted: None,
             rows: Batch::new(),
             ids: Vec::new(),
@@ -192,6 +204,14 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// What the step of this number took so far.
+    pub fn timed(&mut self, step: usize) -> &mut Taken {
+        if self.taken.len() <= step {
+            self.taken.resize(step + 1, Taken::default());
+        }
+        &mut self.taken[step]
+    }
+
     /// Is it time to stop? Asked now and then by SQLite.
     fn must_stop(&mut self) -> bool {
         let late = self.deadline_ns.is_some_and(|deadline| self.host.monotonic_ns() > deadline);
@@ -202,6 +222,19 @@ impl<'a> Run<'a> {
         }
         false
     }
+}
+
+/// What one step of a plan took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// How often the access path was begun.
+    pub loops: u64,
+    /// Rows that were read.
+    pub visited: u64,
+    /// Rows that were handed on.
+    pub yielded: u64,
+    /// Nanoseconds.
+    pub ns: u64,
 }
 
 /// The place through which callbacks find the run that they belong to.

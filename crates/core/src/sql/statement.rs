@@ -72,10 +72,12 @@ fn maintenance(text: &str, tokens: &[Token<'_>]) -> Result<Class> {
 
 fn explain(text: &str, tokens: &[Token<'_>]) -> Result<Class> {
     let words = |n: usize, word: &str| tokens.get(n).is_some_and(|t| t.is_word(word));
-    let rest = if words(1, "QUERY") && words(2, "PLAN") { &tokens[3..] } else { &tokens[1..] };
+    let analyzes = words(1, "ANALYZE");
+    let skipped = if words(1, "QUERY") && words(2, "PLAN") { 3 } else { 1 + usize::from(analyzes) };
+    let rest = &tokens[skipped..];
     let Some(first) = rest.first() else { return Err(sql("EXPLAIN of what?")) };
     match class_of(text, *first, rest)? {
-        Class::Query(traits) => Ok(Class::Explain(first.start, Traits { explains: true, ..traits })),
+        Class::Query(traits) => Ok(Class::Explain(first.start, Traits { explains: true, analyzes, ..traits })),
         _ => Err(syntax(text, first.start, format!("{} has no access path to explain", first.text))),
     }
 }

@@ -37,6 +37,8 @@ pub struct TableCursor {
     skip: u64,
     /// What the index keys hold, when they are read in the place of rows.
     key_columns: SmallVec<[KeyColumn; 8]>,
+    /// The number of its step in the plan, when the statement is analysed.
+    pub step: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -218,6 +220,7 @@ impl TableCursor {
         let Walk { reverse, index_only, .. } = self.walk;
         self.seek(run, def, &Access::Range { index, from, to, reverse, keys_only: index_only })?;
         if self.state == State::Walking && self.skip > 0 {
+            // Counted, not read.
             let skip = std::mem::take(&mut self.skip);
             let found = run.host.source().skip(&mut self.cursor, skip)?;
             self.state = if found { State::Walking } else { State::Done };
@@ -354,6 +357,7 @@ fn transient(run: &mut Run<'_>, def: &TableDef, position: u16) -> Outcome<Option
     let collation = def.column_at(position).map_or(Collation::Binary, |c| c.collation);
     let column = IndexColumn { position, desc: false, collation };
     let made = Rc::new(Transient::build(run.host.source(), def.id, column)?);
+    run.rows_read += made.rows();
     run.transients.insert(name, made.clone());
     Ok(Some(made))
 }

@@ -2,10 +2,74 @@
 
 use super::plan::{Limit, LimitKind, Plan, Slot, Walk};
 use crate::sql::schema::show_index_name;
-use crate::table::catalog::{IndexColumn, IndexDef, Method, TableDef};
+use crate::table::catalog::{IndexColumn, IndexDef, IndexId, Method, TableDef};
 
-/// "hash look-up in PRIMARY of t by id", "range of index i of t: a = ? and b > ?", "full scan of t" and the like.
-pub fn words(def: &TableDef, plan: &Plan) -> String {
+/// One step of a plan: how the rows of one table are reached.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Step {
+    /// The table.
+    pub table: String,
+    /// The kind of access path.
+    pub path: String,
+    /// The index; empty when there is none.
+    pub index: String,
+    /// The conditions that the path answers.
+    pub terms: String,
+    /// Rows that it is expected to give.
+    pub rows: String,
+    /// All of it as a sentence.
+    pub words: String,
+}
+
+/// Stands between the parts of a step on their way through SQLite.
+const SEPARATOR: char = '\u{1f}';
+
+impl Step {
+    /// The step of an access path: "hash look-up in PRIMARY of t by id", "range of index i of t: a = ? and b > ?".
+    pub fn new(def: &TableDef, plan: &Plan, rows: f64) -> Step {
+        let index = |id: &IndexId| def.index(*id).map_or(String::new(), |i| show_index_name(i).into());
+        let (path, index, terms) = match plan {
+            Plan::All => ("full scan", String::new(), String::new()),
+            Plan::Rows(slot) => {
+                ("row id", String::new(), format!("row id {}", if slot.list { "in (..)" } else { "= ?" }))
+            }
+            Plan::Keys { index: id, columns, .. } => {
+                let Some(of) = def.index(*id) else { return Step::default() };
+                let path = if of.method == Method::Hash { "hash look-up" } else { "key look-up" };
+                (path, index(id), conditions(def, of, columns, None, None))
+            }
+            Plan::Range { index: id, equal, low, high, .. } => {
+                let Some(of) = def.index(*id) else { return Step::default() };
+                let terms = conditions(def, of, equal, *low, *high);
+                (if terms.is_empty() { "whole index" } else { "range" }, index(id), terms)
+            }
+            Plan::Equal { position, .. } => {
+                let name = def.column_at(*position).map_or("?", |c| &c.name);
+                ("scan or hash table", String::new(), format!("{name} = ?"))
+            }
+        };
+        let (table, path, rows) = (def.name.clone(), path.into(), format!("{rows:.0}"));
+        Step { table, path, index, terms, rows, words: words(def, plan) }
+    }
+
+    /// The step as a text that SQLite keeps with its plan, with its number in front.
+    pub fn packed(&self, number: usize) -> String {
+        let number = number.to_string();
+        let parts = [&number, &self.table, &self.path, &self.index, &self.terms, &self.rows, &self.words];
+        parts.map(|part| part.replace(SEPARATOR, " ").replace('\0', " ")).join(&SEPARATOR.to_string())
+    }
+
+    /// Reads what [`packed`](Self::packed) wrote.
+    pub fn unpack(text: &str) -> Option<(usize, Step)> {
+        let mut parts = text.splitn(7, SEPARATOR).map(String::from);
+        let number = parts.next()?.parse().ok()?;
+        let mut part = || parts.next();
+        let (table, path, index, terms) = (part()?, part()?, part()?, part()?);
+        Some((number, Step { table, path, index, terms, rows: part()?, words: part()? }))
+    }
+}
+
+fn words(def: &TableDef, plan: &Plan) -> String {
     let table = &def.name;
     match plan {
         Plan::All => format!("full scan of {table}"),

@@ -8,7 +8,7 @@
 //! catches its panics (invariant 12). xBegin and its kin are missing on purpose: atomicity is ours, by undo scopes.
 
 pub mod cursor;
-mod describe;
+pub mod describe;
 pub mod plan;
 pub mod row_values;
 pub mod transient;
@@ -211,7 +211,7 @@ unsafe fn parts<'a>(cursor: *mut ffi::sqlite3_vtab_cursor) -> (&'a mut TableCurs
 unsafe extern "C" fn x_filter(
     cursor: *mut ffi::sqlite3_vtab_cursor,
     plan: c_int,
-    _: *const c_char,
+    step: *const c_char,
     argc: c_int,
     argv: *mut *mut ffi::sqlite3_value,
 ) -> c_int {
@@ -222,15 +222,43 @@ unsafe extern "C" fn x_filter(
         if argc == 0 { &[] } else { unsafe { std::slice::from_raw_parts(argv, argc as usize) } };
     guarded(&table.current, |run| {
         let plans = table.plans.borrow();
+        let def = &table.info.def;
+        if run.traits.analyzes && !step.is_null() {
+            // SAFETY: the text is the one that `answer` gave with this plan.
+            let text = unsafe { CStr::from_ptr(step) }.to_string_lossy();
+            cursor.step = describe::Step::unpack(&text).map_or(0, |(number, _)| number);
+            run.timed(cursor.step).loops += 1;
+        }
         // SAFETY: the arguments are those of this call, as many as `x_best_index` asked for with this plan.
-        unsafe { cursor.filter(run, &table.info.def, &plans[plan as usize], arguments) }
+        watched(run, cursor, |run, cursor| unsafe { cursor.filter(run, def, &plans[plan as usize], arguments) })
     })
+}
+
+/// Moves a cursor; when the statement is analysed, the row and the time are counted.
+#[inline]
+fn watched(
+    run: &mut Run<'_>,
+    cursor: &mut TableCursor,
+    go: impl FnOnce(&mut Run<'_>, &mut TableCursor) -> Outcome<()>,
+) -> Outcome<()> {
+    if !run.traits.analyzes {
+        return go(run, cursor);
+    }
+    let (start_ns, read) = (run.host.monotonic_ns(), run.rows_read);
+    go(run, cursor)?;
+    let (spent_ns, read) = (run.host.monotonic_ns().saturating_sub(start_ns), run.rows_read - read);
+    let (step, found) = (cursor.step, u64::from(!cursor.is_done()));
+    let timed = run.timed(step);
+    timed.ns += spent_ns;
+    timed.yielded += found;
+    timed.visited += found + read;
+    Ok(())
 }
 
 unsafe extern "C" fn x_next(cursor: *mut ffi::sqlite3_vtab_cursor) -> c_int {
     // SAFETY: SQLite passes a cursor of `x_open`.
     let (cursor, table) = unsafe { parts(cursor) };
-    guarded(&table.current, |run| cursor.next(run, &table.info.def))
+    guarded(&table.current, |run| watched(run, cursor, |run, cursor| cursor.next(run, &table.info.def)))
 }
 
 unsafe extern "C" fn x_eof(cursor: *mut ffi::sqlite3_vtab_cursor) -> c_int {
@@ -481,7 +509,7 @@ impl Table {
     ///
     /// # Safety
     /// `info` is the structure of the running xBestIndex call, whose constraints the choice uses.
-    unsafe fn answer(&self, info: *mut ffi::sqlite3_index_info, choice: &Choice, run: &Run<'_>) {
+    unsafe fn answer(&self, info: *mut ffi::sqlite3_index_info, choice: &Choice, run: &mut Run<'_>) {
         let number = {
             let mut plans = self.plans.borrow_mut();
             plans.iter().position(|p| *p == choice.plan).unwrap_or_else(|| {
@@ -506,8 +534,9 @@ impl Table {
             (*info).orderByConsumed = c_int::from(choice.ordered && (*info).nOrderBy > 0);
             (*info).idxFlags = if choice.is_single() { ffi::SQLITE_INDEX_SCAN_UNIQUE } else { 0 };
             if run.traits.explains {
-                let words = describe::words(&self.info.def, &choice.plan);
-                (*info).idxStr = connection::owned_by_sqlite(&words);
+                run.steps += 1;
+                let step = describe::Step::new(&self.info.def, &choice.plan, choice.rows).packed(run.steps);
+                (*info).idxStr = connection::owned_by_sqlite(&step);
                 (*info).needToFreeIdxStr = 1;
             }
         }

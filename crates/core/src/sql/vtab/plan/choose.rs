@@ -7,6 +7,8 @@ use smallvec::SmallVec;
 
 /// A table with fewer rows is planned as if it had so many: it is likely to grow, and its plans stay in the cache.
 const ROWS_LEAST: u64 = 1000;
+/// Rows that a value of an index's first column is taken to have in a small table.
+pub const EQUAL_ROWS: f64 = 10.0;
 /// What a condition without an index or statistics lets through, and what a list is taken to hold.
 pub const EQUAL_SHARE: f64 = 10.0;
 pub const RANGE_SHARE: f64 = 4.0;

@@ -1,6 +1,6 @@
 //! The access path through one index: which conditions it answers, in which order its rows come, and what that costs.
 
-use super::choose::{INDEX_ENTRY, INDEX_ROW, LIST_LENGTH, PROBE, PROBE_ORDERED, RANGE_SHARE, slot};
+use super::choose::{EQUAL_ROWS, INDEX_ENTRY, INDEX_ROW, LIST_LENGTH, PROBE, PROBE_ORDERED, RANGE_SHARE, slot};
 use super::edges::{edges, exclude_null};
 use super::{Choice, Field, Grouping, Limit, LimitKind, Op, Plan, Question, RowTerm, Slot, Term, Walk};
 use crate::table::catalog::{IndexColumn, IndexDef, Method, TableDef};
@@ -9,8 +9,6 @@ use crate::table::key::{KeyBuf, is_reversible, put_column};
 use crate::table::types::{Collation, Storage};
 use smallvec::SmallVec;
 
-/// Rows that a value of an index's first column is taken to have in a small table.
-const EQUAL_ROWS: f64 = 10.0;
 /// A jump to the next distinct value pays when it passes over so many entries.
 const JUMP_LEAST: f64 = 8.0;
 

@@ -8,7 +8,7 @@ mod choose;
 mod edges;
 mod index;
 
-pub use choose::choose;
+pub use choose::{EQUAL_ROWS, choose};
 pub use edges::{Bound, edges, exclude_null};
 
 use crate::engine::{Source, Statistics};
