@@ -6,6 +6,8 @@ mod redis_tests;
 mod tests;
 
 pub use crate::command::is_statement;
+pub use crate::sql::packed::put as pack;
+pub use crate::table::datum::DatumRef as Value;
 
 use crate::command::{connection, dispatch, table, waiting};
 use crate::directory::Directory;

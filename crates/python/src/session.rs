@@ -21,6 +21,8 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 const LONG: &[&str] = &[
     "sql",
     "sql.bind",
+    "sql.many",
+    "sql.packed",
     "select",
     "insert",
     "update",
@@ -29,6 +31,7 @@ const LONG: &[&str] = &[
     "values",
     "create",
     "drop",
+    "truncate",
     "alter",
     "replace",
     "explain",

@@ -12,6 +12,7 @@ mod select;
 mod write;
 
 pub use ahead::Ahead;
+pub use write::insert_many;
 
 use super::run::{Host, Outcome};
 use super::token::Token;
