@@ -5,6 +5,7 @@ mod dml;
 mod effects;
 mod mishaps;
 mod oracle;
+mod speed;
 mod statements;
 
 use super::run::{Host, Shape};
