@@ -224,6 +224,7 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
             }
             schema::execute(host, &ddl::parse(text)?)
         }
+        Class::Maintenance(name) => maintain(host, name.as_deref()),
         Class::Truncate(name) => dml::truncate::execute(host, &name),
         Class::Explain(at, traits) => {
             let text = &text[at..];
@@ -268,6 +269,21 @@ pub fn check_in(host: &mut dyn Host, text: &[u8], mut statement: Statement) {
     if is_current {
         host.sql().cache.check_in(text, statement);
     }
+}
+
+/// REINDEX and ANALYZE: an index is never out of step with its table (invariant 3), and statistics follow the rows, so
+/// what is left to do is to plan the statements anew.
+#[cold]
+fn maintain(host: &mut dyn Host, name: Option<&str>) -> Result<Reply> {
+    if let Some(name) = name {
+        let is_named = |index: &crate::table::catalog::IndexDef| index.name.eq_ignore_ascii_case(name);
+        let catalog = host.catalog();
+        if catalog.table(name).is_none() && !catalog.tables().any(|def| def.indexes.iter().any(is_named)) {
+            return Err(sql(format!("no such table or index: {name}")));
+        }
+    }
+    host.sql().cache.clear();
+    Ok(Reply::Int(0))
 }
 
 /// Runs a plan that needs no SQLite; if it turns out to need it, SQLite runs the statement.

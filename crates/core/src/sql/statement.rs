@@ -15,6 +15,8 @@ pub enum Class {
     Truncate(String),
     /// Rows are asked for or written.
     Query(Traits),
+    /// REINDEX or ANALYZE, of everything or of the table or index named.
+    Maintenance(Option<String>),
     /// EXPLAIN of the statement that begins at this byte.
     Explain(usize, Traits),
 }
@@ -48,7 +50,10 @@ fn class_of(text: &str, first: Token<'_>, tokens: &[Token<'_>]) -> Result<Class>
     if is(&["TRUNCATE"]) {
         return truncate(text, tokens);
     }
-    if is(&["ALTER", "ANALYZE", "REINDEX"]) {
+    if is(&["ANALYZE", "REINDEX"]) {
+        return maintenance(text, &tokens[1..]);
+    }
+    if is(&["ALTER"]) {
         return Err(not_yet(first.text.to_ascii_uppercase()));
     }
     if is(&["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"]) {
@@ -59,6 +64,15 @@ fn class_of(text: &str, first: Token<'_>, tokens: &[Token<'_>]) -> Result<Class>
         return Err(sql(format!("{} is not part of Peryton's SQL", first.text.to_ascii_uppercase())));
     }
     Err(syntax(text, first.start, format!("expected a statement, found {}", first.text)))
+}
+
+fn maintenance(text: &str, tokens: &[Token<'_>]) -> Result<Class> {
+    let name = |token: &Token<'_>| token.name().map(Into::into);
+    match tokens {
+        [] => Ok(Class::Maintenance(None)),
+        [only] if name(only).is_some() => Ok(Class::Maintenance(name(only))),
+        [first, ..] => Err(syntax(text, first.start, format!("expected one name, found {}", first.text))),
+    }
 }
 
 fn explain(text: &str, tokens: &[Token<'_>]) -> Result<Class> {
