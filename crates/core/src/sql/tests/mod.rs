@@ -5,7 +5,6 @@ mod dml;
 mod effects;
 mod mishaps;
 mod oracle;
-mod speed;
 mod statements;
 
 use super::run::{Host, Shape};
