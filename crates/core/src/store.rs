@@ -11,6 +11,8 @@ mod tests;
 
 pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
+pub use crate::sql::packed::put as pack;
+pub use crate::table::datum::DatumRef as Value;
 pub use overrun::Overrun;
 
 use crate::command::{connection, dispatch, table, waiting};
