@@ -13,9 +13,9 @@ CORE = ROOT / "crates/core/src"
 
 _LAYERS = """
 limits error
-env directory ds memory meter reply value session
+env directory ds memory meter reply value
 table index engine keyspace
-wal txn recovery
+wal txn recovery session
 sql procedure
 pubsub config slowlog state
 command store

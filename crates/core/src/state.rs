@@ -11,7 +11,7 @@ use crate::pubsub::PubSub;
 use crate::session::{Session, SessionId};
 use crate::slowlog::SlowLog;
 use crate::sql::Sql;
-use crate::txn::{Effect, Tables};
+use crate::txn::{Effect, Tables, Transactions};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The time of the request being served; read once per request, so that a command sees one instant.
@@ -69,6 +69,8 @@ pub struct State {
     pub keyspace: Keyspace,
     /// SQL tables.
     pub tables: Tables,
+    /// Transactions that BEGIN opened.
+    pub transactions: Transactions,
     /// Statements over them.
     pub sql: Sql,
     /// Subscriptions.
@@ -122,6 +124,7 @@ impl State {
             env,
             keyspace: Keyspace::new(limits::DATABASES),
             tables: Tables::new(Box::new(crate::engine::Memory::new())),
+            transactions: Transactions::default(),
             sql: Sql::default(),
             pubsub: PubSub::default(),
             config: Config::default(),

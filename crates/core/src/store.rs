@@ -4,10 +4,12 @@
 mod redis_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transaction_tests;
 
 pub use crate::command::is_statement;
 
-use crate::command::{connection, dispatch, table, waiting};
+use crate::command::{connection, dispatch, table, transact, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};
 use crate::error::{Code, Error, Result};
@@ -240,6 +242,7 @@ impl Baton<'_> {
         self.state.tick();
         let state = &mut *self.state;
         state.request_rate.sample(state.monotonic_ns, state.stats.commands);
+        transact::keep_house(state);
         let next = waiting::expire(state);
         let mut effect = state.new_effect();
         let (now_ms, mut slice) = (state.clock.now_ms, 0);

@@ -319,6 +319,11 @@ impl From<Error> for WriteError {
     }
 }
 
+/// A view of no tables.
+pub fn no_tables() -> Arc<dyn View> {
+    memory::no_tables()
+}
+
 /// The error for a row whose key in a unique index another row has.
 #[cold]
 pub fn duplicate_error(table: &TableDef, index: &IndexDef) -> Error {

@@ -1,8 +1,10 @@
 //! Sessions that wait for keys (BLPOP and its kin): who waits for which key, in order of arrival, and which keys are
 //! ready to be tried.
 
-use crate::session::SessionId;
 use std::collections::{HashMap, HashSet, VecDeque};
+
+/// Names a session for its life; never used twice by one store.
+pub type SessionId = u64;
 
 /// Waiting sessions by key.
 #[derive(Default)]

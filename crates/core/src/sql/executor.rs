@@ -181,6 +181,12 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
             }
             schema::execute(host, &ddl::parse(text)?)
         }
+        Class::Control(control) => {
+            if host.sql().running > 0 {
+                return Err(sql("a transaction cannot be opened or ended while a statement runs"));
+            }
+            host.control(&control)
+        }
         Class::Explain(at, traits) => explain::execute(host, &text[at..], traits),
         Class::Query(traits) => {
             let plan = if host.sql().fast_path { fast::compile(host, &tokens)? } else { None };
