@@ -51,6 +51,8 @@ pub struct Multi {
     pub aborted: bool,
     /// Bytes held by the queue.
     pub bytes: usize,
+    /// True when a queued command is refused for want of memory, and EXEC therefore too.
+    pub denyoom: bool,
 }
 
 /// A request kept for later.

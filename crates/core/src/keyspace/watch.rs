@@ -1,15 +1,16 @@
 //! Watched keys: a version per key that grows with each change, kept only while some session watches the key; and, while
 //! transactions are open, which keys changed when.
 
+use super::place::{OwnedPlace, Place};
 use crate::ds::hash;
 use crate::ds::recent::Recent;
 use crate::limits;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Versions of the watched keys.
 #[derive(Default)]
 pub struct Watches {
-    keys: HashMap<(usize, Box<[u8]>), Watch>,
+    keys: HashMap<OwnedPlace, Watch>,
     tracked: Option<Box<Tracked>>,
     /// Somebody watches, or changes are tracked.
     active: bool,
@@ -44,11 +45,10 @@ impl Watches {
 
     /// A session stops watching a key.
     pub fn unwatch(&mut self, db: usize, key: &[u8]) {
-        let name = (db, key.into());
-        if let Some(watch) = self.keys.get_mut(&name) {
+        if let Some(watch) = self.keys.get_mut(&Place(db, key)) {
             watch.sessions -= 1;
             if watch.sessions == 0 {
-                self.keys.remove(&name);
+                self.keys.remove(&Place(db, key));
             }
         }
         self.active = !self.keys.is_empty() || self.tracked.is_some();
@@ -56,8 +56,7 @@ impl Watches {
 
     /// The version of a watched key.
     pub fn version(&self, db: usize, key: &[u8]) -> Option<u64> {
-        // The look-up needs an owned key; it happens only at EXEC.
-        self.keys.get(&(db, key.into())).map(|watch| watch.version)
+        self.keys.get(&Place(db, key)).map(|watch| watch.version)
     }
 
     /// Changes from here on happen at `now`, which only grows, and are remembered.
@@ -99,7 +98,7 @@ impl Watches {
             tracked.keys.note(fingerprint(db, key), tracked.now);
         }
         if !self.keys.is_empty()
-            && let Some(watch) = self.keys.get_mut(&(db, key.into()))
+            && let Some(watch) = self.keys.get_mut(&Place(db, key))
         {
             watch.version += 1;
         }

@@ -115,7 +115,7 @@ fn write_images(
             let error = WriteError { at: 0, failure: WriteFailure::Duplicate { index, existing } };
             return Err(taken(overlay, table, &row, error));
         }
-        live.insert_at(table, id, row.get(0), changes)?;
+        live.put_back(table, id, row.get(0), changes)?;
     }
     Ok(())
 }

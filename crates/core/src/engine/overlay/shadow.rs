@@ -14,13 +14,15 @@ pub enum Shadow {
     Deleted(Option<Image>),
 }
 
-/// The image of a row: its private id, and how many updates made it. When all of them are undone, the image goes.
+/// The image of a row. It goes when all that made it is undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
     /// The private row.
     pub own: RowId,
     /// Updates that stand.
     pub updates: u32,
+    /// The row was deleted, and this put in its place.
+    pub put_back: bool,
 }
 
 /// The rows of a view that are covered, by id.
@@ -31,6 +33,8 @@ pub(super) type Shadows = HashMap<RowId, Shadow>;
 pub struct Written {
     /// Copied when it is changed under an open cursor, which goes on with the old one.
     pub(super) shadows: Arc<Shadows>,
+    /// Rows of the view that were deleted, as they were: taking that back must not have to ask the view.
+    pub(super) deleted: HashMap<RowId, Box<[u8]>>,
     /// Of private rows that are images, the row they stand for. Never taken out: private ids are not used again.
     origins: HashMap<RowId, RowId>,
 }

@@ -160,7 +160,7 @@ impl Overlay {
                     _ => None,
                 }
             }
-            _ => Some(Image { own: self.insert_own(table, row)?, updates: 1 }),
+            _ => Some(Image { own: self.insert_own(table, row)?, updates: 1, put_back: false }),
         };
         if let Some(image) = image {
             self.written_mut(table)?.set(id, Some(Shadow::Replaced(image)));
@@ -182,7 +182,11 @@ impl Overlay {
                 }
             }
             _ => {
-                self.check_room(0)?;
+                self.check_room(old.len())?;
+                // Kept for good, so it counts for good.
+                if self.written_mut(table)?.deleted.insert(id, old.as_slice().into()).is_none() {
+                    self.bytes += old.len();
+                }
                 None
             }
         };
@@ -194,20 +198,31 @@ impl Overlay {
         Ok(())
     }
 
-    /// Performs the inverse of a write, and gives that one's inverse.
+    /// Performs the inverse of a write, or puts a deleted row back as another one; gives the inverse of that.
     pub(super) fn take_back(&mut self, table: TableId, op: &RowOp) -> Result<RowOp> {
         let shadow = self.written_mut(table)?.shadows.get(&op.id()).copied();
         let misfit = || Error::new(Code::Bug, "overlay: an inverse that does not fit");
         let place = self.written_mut(table)?.place(op.id());
-        let old = self.read(table, place).map_err(|_| misfit())?;
+        let old = match place {
+            Place::Base(id) => self.written_mut(table)?.deleted.get(&id).map(|row| row.to_vec()),
+            place => self.read(table, place).map_err(|_| misfit())?,
+        };
         match (op, place, shadow, old) {
             // A deletion is undone: of an image, of a row of the view, of a new row.
             (RowOp::Insert { id, row }, _, Some(Shadow::Deleted(image)), _) => {
+                let image = match image {
+                    Some(image) => {
+                        self.own.apply(table, &RowOp::Insert { id: image.own, row: row.clone() })?;
+                        self.grow(row);
+                        Some(image)
+                    }
+                    None if self.written_mut(table)?.deleted.get(id).is_some_and(|known| **known == **row) => None,
+                    None => {
+                        let own = self.insert_own(table, row).map_err(|_| misfit())?;
+                        Some(Image { own, updates: 0, put_back: true })
+                    }
+                };
                 self.shrink(0);
-                if let Some(image) = image {
-                    self.own.apply(table, &RowOp::Insert { id: image.own, row: row.clone() })?;
-                    self.grow(row);
-                }
                 self.written_mut(table)?.set(*id, image.map(Shadow::Replaced));
                 Ok(RowOp::Delete { id: *id })
             }
@@ -219,7 +234,7 @@ impl Overlay {
             // An update is undone; with the first one of a row of the view its image goes.
             (RowOp::Update { id, row }, Place::Own(own), shadow, Some(old)) => {
                 match shadow {
-                    Some(Shadow::Replaced(image)) if image.updates <= 1 => {
+                    Some(Shadow::Replaced(image)) if image.updates <= 1 && !image.put_back => {
                         self.own.apply(table, &RowOp::Delete { id: own })?;
                         self.shrink(old.len());
                         self.written_mut(table)?.set(*id, None);
@@ -234,6 +249,20 @@ impl Overlay {
                     }
                 }
                 Ok(RowOp::Update { id: *id, row: Blob::from_slice(&old) })
+            }
+            // Putting back is undone: of a row that had an image before, or had none.
+            (RowOp::Delete { id }, _, Some(Shadow::Replaced(image)), Some(old)) => {
+                self.own.apply(table, &RowOp::Delete { id: image.own })?;
+                self.shrink(old.len());
+                self.grow(&[]);
+                let image = Some(image).filter(|image| image.updates > 0 || !image.put_back);
+                self.written_mut(table)?.set(*id, Some(Shadow::Deleted(image)));
+                Ok(RowOp::Insert { id: *id, row: Blob::from_slice(&old) })
+            }
+            (RowOp::Delete { id }, Place::Base(_), None, Some(old)) => {
+                self.written_mut(table)?.set(*id, Some(Shadow::Deleted(None)));
+                self.grow(&[]);
+                Ok(RowOp::Insert { id: *id, row: Blob::from_slice(&old) })
             }
             // An insertion is undone.
             (RowOp::Delete { id }, Place::Own(own), None, Some(old)) => {
