@@ -5,6 +5,8 @@ mod redis_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod transaction_model_tests;
+#[cfg(test)]
 mod transaction_tests;
 
 pub use crate::command::dispatch::is_short;

@@ -175,13 +175,10 @@ impl Host for Statement<'_, '_> {
         let (tables, _) = self.write()?;
         let last = tables.engine().sequence(table)?.max(at_least);
         let Context { state, session, effect, .. } = &mut *self.ctx;
-        if session.transaction.is_none() {
-            return number_after(last);
+        match &session.transaction {
+            None => number_after(last),
+            Some(transaction) => transaction.next_number(&mut state.tables, table, last, &mut effect.tables),
         }
-        // The live table gives the number away for good, so that no other transaction gets the same.
-        let number = number_after(last.max(state.tables.engine().sequence(table)?))?;
-        state.tables.raise_sequence(table, number, &mut effect.tables)?;
-        Ok(number)
     }
 
     fn control(&mut self, control: &Control) -> Result<Reply> {

@@ -232,7 +232,7 @@ impl PrivateKeys {
         }
     }
 
-    /// Takes back the changes after the first `mark` ones. The keys stay private, as what they were then.
+    /// Takes back the changes after the first `mark` ones. Keys that were not changed before are not private any more.
     pub fn undo_to(&mut self, mark: usize, keyspace: &mut Keyspace) -> Result<()> {
         if self.list.len() <= mark {
             return Ok(());
@@ -251,6 +251,18 @@ impl PrivateKeys {
             }
         }
         self.take_back(keyspace, lent, Changes::default(), true);
+        let mut changed: HashSet<Name> = HashSet::new();
+        for change in &self.list {
+            match change {
+                Change::Key { db, key, .. } => {
+                    changed.insert((*db, key.clone()));
+                }
+                Change::Move { from, to } => changed.extend([from.clone(), to.clone()]),
+                Change::Flush { .. } | Change::Swap(..) => {}
+            }
+        }
+        self.entries.retain(|name, _| changed.contains(name));
+        self.bytes = self.entries.values().map(|held| held.bytes).sum();
         result
     }
 

@@ -148,6 +148,22 @@ impl Transaction {
         Ok(())
     }
 
+    /// Gives the next number of a sequence, larger than `at_least`. The live table gives it away for good, so that no
+    /// other transaction gets the same.
+    pub fn next_number(
+        &self,
+        live: &mut Tables,
+        table: TableId,
+        at_least: i64,
+        changes: &mut TableChanges,
+    ) -> Result<i64> {
+        let last = at_least.max(self.tables.engine().sequence(table)?).max(live.engine().sequence(table)?);
+        let full = || Error::new(Code::Limit, "a table has no number left for its sequence");
+        let number = last.checked_add(1).ok_or_else(full)?;
+        live.raise_sequence(table, number, changes)?;
+        Ok(number)
+    }
+
     /// Must changes of keys be kept so that they can be taken back?
     pub fn wants_undo(&self) -> bool {
         !self.savepoints.is_empty()
