@@ -38,6 +38,8 @@ pub struct Config {
     pub transaction_idle_timeout_ms: i64,
     /// Bytes that may be copied because a transaction holds on to the tables as they were when it began.
     pub view_bytes: u64,
+    /// How long a read may hold the store before it goes on in another thread, microseconds.
+    pub statement_slice_us: u64,
     /// Settings kept only so that clients that set or read them go on working.
     pub inert: Vec<(&'static str, String)>,
 }
@@ -70,7 +72,8 @@ impl Default for Config {
             maxclients: 10_000,
             statement_timeout_ms: 60_000,
             transaction_idle_timeout_ms: 60_000,
-            view_bytes: 1 << 30,
+            view_bytes: limits::VIEW_BYTES_MAX,
+            statement_slice_us: limits::READ_SLICE_US,
             inert: INERT.iter().map(|(name, value, _)| (*name, value.to_string())).collect(),
         }
     }
@@ -287,6 +290,11 @@ pub static PARAMETERS: &[Parameter] = &[
         name: "view-bytes",
         get: |c, _| c.view_bytes.to_string(),
         set: |c, _, v| within(bytes(v)?, 1 << 20..=i64::MAX).map(|n| c.view_bytes = n as u64),
+    },
+    Parameter {
+        name: "statement-slice",
+        get: |c, _| c.statement_slice_us.to_string(),
+        set: |c, _, v| integer(v, 0..=60_000_000).map(|n| c.statement_slice_us = n),
     },
     threshold!("hash-max-listpack-entries", hash_entries, integer, 0..=i64::MAX),
     threshold!("hash-max-ziplist-entries", hash_entries, integer, 0..=i64::MAX),

@@ -304,6 +304,10 @@ pub fn keep_house(state: &mut State) {
     let idle_ms_max = state.config.transaction_idle_timeout_ms;
     for id in sessions {
         let Some(session) = state.sessions.get_mut(&id) else { continue };
+        if session.blocked.is_some() {
+            // It waits for a read in another thread.
+            session.active_ms = state.clock.now_ms;
+        }
         let idle_ms = state.clock.now_ms - session.active_ms;
         let Some(transaction) = &mut session.transaction else { continue };
         if transaction.ended.is_some() {

@@ -253,13 +253,9 @@ fn run_fast(host: &mut dyn Host, text: &[u8], plan: &fast::Plan, params: &[Datum
     if plan.parameters() != params.len() {
         return Err(wrong_count(plan.parameters(), params.len()));
     }
-    loop {
-        match fast::run(host, plan, params) {
-            Ok(Some(reply)) => return Ok(reply),
-            Ok(None) => return run_slow(host, text, params),
-            Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
-        }
+    match run::until_ready(host, |host| fast::run(host, plan, params))? {
+        Some(reply) => Ok(reply),
+        None => run_slow(host, text, params),
     }
 }
 
@@ -277,7 +273,7 @@ pub fn run_slow(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> R
     if statement.parameters != params.len() {
         return Err(wrong_count(statement.parameters, params.len()));
     }
-    run_until_ready(host, &mut statement, params)
+    run_until_ready(host, &mut statement, bytes, params)
 }
 
 /// Compiles a statement that is SQLite's, or whose text has clauses of ours.
@@ -307,13 +303,7 @@ pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statem
 
 fn prepare_until_ready(host: &mut dyn Host, text: &str, traits: &Traits) -> Result<Prepared> {
     super::sqlite::world::set_now(host.now_us());
-    loop {
-        match prepare_once(host, text, traits) {
-            Ok(prepared) => return Ok(prepared),
-            Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
-        }
-    }
+    run::until_ready(host, |host| prepare_once(host, text, traits))
 }
 
 fn prepare_once(host: &mut dyn Host, text: &str, traits: &Traits) -> Outcome<Prepared> {
@@ -336,7 +326,7 @@ fn run_statement(host: &mut dyn Host, text: &[u8], mut statement: Statement, par
         return Err(wrong_count(wants, params.len()));
     }
     let version = host.sql().version;
-    let reply = run_until_ready(host, &mut statement, params);
+    let reply = run_until_ready(host, &mut statement, text, params);
     statement.prepared.reset();
     let sql = host.sql();
     if sql.version == version {
@@ -345,27 +335,38 @@ fn run_statement(host: &mut dyn Host, text: &[u8], mut statement: Statement, par
     reply
 }
 
-/// Runs a statement; when the engine must fetch something first, the statement is undone and run again.
-pub fn run_until_ready(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Result<Reply> {
+/// Runs a statement; when the engine must fetch something first, the statement is undone and run again. A read that
+/// takes too long begins again elsewhere.
+fn run_until_ready(
+    host: &mut dyn Host,
+    statement: &mut Statement,
+    text: &[u8],
+    params: &[DatumRef<'_>],
+) -> Result<Reply> {
     loop {
-        match run_once(host, statement, params) {
+        match run_once(host, statement, params, true) {
             Ok(reply) => return Ok(reply),
             Err(Failure::Error(error)) => return Err(error),
             Err(Failure::NotReady(wanted)) => {
                 statement.prepared.reset();
                 host.fetch(&wanted)?;
             }
+            Err(Failure::SliceOver) => {
+                statement.prepared.reset();
+                return host.read_elsewhere(text, params);
+            }
         }
     }
 }
 
-fn run_once(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Outcome<Reply> {
+/// Runs a statement once; `may_move`: a read may say that its slice is over.
+fn run_once(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>], may_move: bool) -> Outcome<Reply> {
     if host.sql().running >= limits::NESTING_MAX {
         return Err(Error::new(Code::Limit, "statements are nested too deeply").into());
     }
     let writes = !statement.readonly;
     in_scope(host, writes, |host| {
-        let result = step_all(host, statement, params);
+        let result = step_all(host, statement, params, may_move);
         if result.is_err() {
             // Open cursors of the failed statement must not see the rows move back.
             statement.prepared.reset();
@@ -390,15 +391,22 @@ pub fn in_scope<T>(host: &mut dyn Host, scope: bool, body: impl FnOnce(&mut dyn 
     result
 }
 
-fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Outcome<Reply> {
+fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>], may_move: bool) -> Outcome<Reply> {
     super::sqlite::world::set_now(host.now_us());
     let deadline_ns = host.deadline_ns();
     let sql_side = host.sql();
     let (connection, current) = sql_side.entrance()?;
+    let is_outermost = sql_side.running == 0;
     sql_side.running += 1;
-    let Statement { prepared, traits, names, bound, extra, .. } = statement;
+    let Statement { prepared, traits, names, bound, extra, readonly, .. } = statement;
+    let may_move = may_move && is_outermost && *readonly && extra.is_none();
+    let slice_end_ns = if may_move { host.slice_end_ns() } else { None };
+    if is_outermost {
+        host.statement_begins();
+    }
     let mut run = Run::new(host, traits);
     run.deadline_ns = deadline_ns;
+    run.slice_end_ns = slice_end_ns;
     let mut returning = None;
     if let Some(extra) = extra {
         run.upserting = extra.upsert.as_mut().map(|upsert| Upserting { upsert, params });
@@ -429,6 +437,9 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
         (None, Ok(rows)) => Ok(Reply::Array(rows)),
     };
     host.sql().running -= 1;
+    if is_outermost {
+        host.statement_ends();
+    }
     reply
 }
 
@@ -496,7 +507,8 @@ pub fn check_result_size(bytes: usize) -> Result<()> {
 /// The steps of an EXPLAIN QUERY PLAN: id, id of the step it belongs to, text.
 pub fn explain_steps(host: &mut dyn Host, statement: &mut Statement) -> Result<Vec<(i64, i64, String)>> {
     let nulls = vec![DatumRef::Null; statement.parameters];
-    let Reply::Array(rows) = run_until_ready(host, statement, &nulls)? else { return Ok(Vec::new()) };
+    let reply = run::until_ready(host, |host| run_once(host, statement, &nulls, false))?;
+    let Reply::Array(rows) = reply else { return Ok(Vec::new()) };
     let step = |row: Reply| match row {
         Reply::Array(columns) => match &columns[..] {
             [Reply::Int(id), Reply::Int(parent), _, Reply::Verbatim(_, detail)] => {

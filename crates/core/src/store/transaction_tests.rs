@@ -35,7 +35,7 @@ impl Client {
         self.sql(text)[0][0]
     }
 
-    fn begin(&self) -> &Client {
+    fn start(&self) -> &Client {
         self.sql("BEGIN");
         self
     }
@@ -64,7 +64,7 @@ const SUM: &str = "SELECT sum(n) FROM t";
 #[test]
 fn what_is_written_is_seen_inside_and_by_all_after_commit() {
     let (a, b) = accounts();
-    a.begin();
+    a.start();
     a.sql("INSERT INTO t VALUES (5, 50, 5)");
     a.sql("UPDATE t SET n = 110 WHERE id = 1");
     a.sql("UPDATE t SET n = n + 1 WHERE n BETWEEN 90 AND 105");
@@ -82,7 +82,7 @@ fn what_is_written_is_seen_inside_and_by_all_after_commit() {
 #[test]
 fn rollback_leaves_nothing() {
     let (a, b) = accounts();
-    a.begin().sql("UPDATE t SET n = 0");
+    a.start().sql("UPDATE t SET n = 0");
     a.sql("INSERT INTO t VALUES (9, 9, 9)");
     assert_eq!(9, a.one(SUM));
     a.sql("ROLLBACK");
@@ -94,8 +94,8 @@ fn rollback_leaves_nothing() {
 #[test]
 fn dirty_reads_do_not_happen() {
     let (a, b) = accounts();
-    a.begin().sql("UPDATE t SET n = 0 WHERE id = 1");
-    b.begin();
+    a.start().sql("UPDATE t SET n = 0 WHERE id = 1");
+    b.start();
     assert_eq!(400, b.one(SUM));
     a.sql("COMMIT");
     assert_eq!(400, b.one(SUM));
@@ -105,7 +105,7 @@ fn dirty_reads_do_not_happen() {
 fn reads_repeat() {
     let (a, b) = accounts();
     let read = "SELECT n FROM t WHERE id = 1";
-    assert_eq!(100, a.begin().one(read));
+    assert_eq!(100, a.start().one(read));
     b.sql("UPDATE t SET n = 7 WHERE id = 1");
     b.sql("DELETE FROM t WHERE id = 2");
     assert_eq!((100, 400), (a.one(read), a.one(SUM)));
@@ -117,7 +117,7 @@ fn reads_repeat() {
 fn phantoms_do_not_happen() {
     let (a, b) = accounts();
     let range = "SELECT count(*) FROM t WHERE n >= 100";
-    assert_eq!(4, a.begin().one(range));
+    assert_eq!(4, a.start().one(range));
     b.sql("INSERT INTO t VALUES (5, 500, 5)");
     b.sql("UPDATE t SET n = 1 WHERE id = 4");
     assert_eq!(4, a.one(range));
@@ -130,7 +130,7 @@ fn phantoms_do_not_happen() {
 #[test]
 fn the_snapshot_is_that_of_begin_and_not_of_the_first_read() {
     let (a, b) = accounts();
-    a.begin();
+    a.start();
     b.sql("UPDATE t SET n = 0");
     assert_eq!(400, a.one(SUM));
 }
@@ -138,8 +138,8 @@ fn the_snapshot_is_that_of_begin_and_not_of_the_first_read() {
 #[test]
 fn updates_are_not_lost() {
     let (a, b) = accounts();
-    a.begin();
-    b.begin();
+    a.start();
+    b.start();
     a.sql("UPDATE t SET n = n + 10 WHERE id = 1");
     b.sql("UPDATE t SET n = n + 20 WHERE id = 1");
     a.sql("COMMIT");
@@ -149,11 +149,11 @@ fn updates_are_not_lost() {
         error
     );
     assert_eq!(110, b.one("SELECT n FROM t WHERE id = 1"), "the loser is rolled back");
-    b.begin().sql("UPDATE t SET n = n + 20 WHERE id = 1");
+    b.start().sql("UPDATE t SET n = n + 20 WHERE id = 1");
     b.sql("COMMIT");
     assert_eq!(130, b.one("SELECT n FROM t WHERE id = 1"));
     // A statement of its own is first, too.
-    a.begin().sql("DELETE FROM t WHERE id = 2");
+    a.start().sql("DELETE FROM t WHERE id = 2");
     b.sql("UPDATE t SET u = 22 WHERE id = 2");
     assert!(a.sql_error("COMMIT").starts_with("CONFLICT"));
 }
@@ -161,7 +161,7 @@ fn updates_are_not_lost() {
 #[test]
 fn reads_are_not_skewed() {
     let (a, b) = accounts();
-    let x = a.begin().one("SELECT n FROM t WHERE id = 1");
+    let x = a.start().one("SELECT n FROM t WHERE id = 1");
     b.sql("UPDATE t SET n = CASE id WHEN 1 THEN 0 ELSE 200 END WHERE id IN (1, 2)");
     assert_eq!(200, x + a.one("SELECT n FROM t WHERE id = 2"));
 }
@@ -170,7 +170,7 @@ fn reads_are_not_skewed() {
 fn writes_may_be_skewed_unless_rows_are_claimed() {
     let (a, b) = accounts();
     for (session, id) in [(&a, 1), (&b, 2)] {
-        assert_eq!(200, session.begin().one("SELECT sum(n) FROM t WHERE id IN (1, 2)"));
+        assert_eq!(200, session.start().one("SELECT sum(n) FROM t WHERE id IN (1, 2)"));
         session.sql(&format!("UPDATE t SET n = n - 150 WHERE id = {id}"));
     }
     a.sql("COMMIT");
@@ -178,7 +178,7 @@ fn writes_may_be_skewed_unless_rows_are_claimed() {
     assert_eq!(-100, a.one("SELECT sum(n) FROM t WHERE id IN (1, 2)"), "snapshot isolation allows this");
     for (session, id) in [(&a, 3), (&b, 4)] {
         // Writing what was read, unchanged, claims it.
-        session.begin().sql("UPDATE t SET n = n WHERE id IN (3, 4)");
+        session.start().sql("UPDATE t SET n = n WHERE id IN (3, 4)");
         session.sql(&format!("UPDATE t SET n = n - 150 WHERE id = {id}"));
     }
     a.sql("COMMIT");
@@ -191,10 +191,10 @@ fn a_read_only_transaction_may_see_what_no_order_explains() {
     let (a, b) = accounts();
     let report = a.another();
     a.sql("UPDATE t SET n = 0");
-    a.begin();
+    a.start();
     assert_eq!(0, a.one("SELECT sum(n) FROM t WHERE id IN (1, 2)"));
     b.sql("UPDATE t SET n = 20 WHERE id = 2");
-    report.begin();
+    report.start();
     assert_eq!(20, report.one("SELECT sum(n) FROM t WHERE id IN (1, 2)"));
     report.sql("COMMIT");
     // The balance was below zero as `a` saw it, so it pays a fee although the deposit had been reported.
@@ -206,7 +206,7 @@ fn a_read_only_transaction_may_see_what_no_order_explains() {
 #[test]
 fn transactions_that_only_read_never_fail() {
     let (a, b) = accounts();
-    a.begin().one(SUM);
+    a.start().one(SUM);
     a.text(&["GET", "k"]);
     b.sql("DELETE FROM t");
     b.call(&["SET", "k", "x"]);
@@ -220,13 +220,13 @@ fn transactions_that_only_read_never_fail() {
 #[test]
 fn unique_keys_are_judged_again_at_commit() {
     let (a, b) = accounts();
-    a.begin().sql("INSERT INTO t VALUES (5, 0, 50)");
-    b.begin().sql("INSERT INTO t VALUES (6, 0, 50)");
+    a.start().sql("INSERT INTO t VALUES (5, 0, 50)");
+    b.start().sql("INSERT INTO t VALUES (6, 0, 50)");
     a.sql("COMMIT");
     let error = b.sql_error("COMMIT");
     assert!(error.starts_with("CONFLICT UNIQUE constraint failed: table t: another row got u = 50"), "{error}");
     assert_eq!(5, b.one("SELECT count(*) FROM t"));
-    b.begin();
+    b.start();
     let error = b.sql_error("INSERT INTO t VALUES (6, 0, 50)");
     assert!(error.starts_with("CONSTRAINT UNIQUE constraint failed: t.u: 50 exists"), "{error}");
     // What others have inserted meanwhile is not seen, and its key is free in the snapshot.
@@ -238,7 +238,7 @@ fn unique_keys_are_judged_again_at_commit() {
 #[test]
 fn unique_keys_may_change_places() {
     let (a, _) = accounts();
-    a.begin().sql("UPDATE t SET u = NULL WHERE id = 1");
+    a.start().sql("UPDATE t SET u = NULL WHERE id = 1");
     a.sql("UPDATE t SET u = 1 WHERE id = 2");
     a.sql("UPDATE t SET u = 2 WHERE id = 3");
     a.sql("UPDATE t SET u = 3 WHERE id = 1");
@@ -251,7 +251,7 @@ fn unique_keys_may_change_places() {
 #[test]
 fn a_statement_that_fails_leaves_the_rest() {
     let (a, b) = accounts();
-    a.begin().sql("UPDATE t SET n = 1 WHERE id = 1");
+    a.start().sql("UPDATE t SET n = 1 WHERE id = 1");
     let error = a.sql_error("INSERT INTO t VALUES (10, 0, 10), (11, 0, 11), (1, 0, 12)");
     assert!(error.starts_with("CONSTRAINT"), "{error}");
     assert!(a.sql_error("UPDATE t SET u = 2").starts_with("CONSTRAINT"));
@@ -265,7 +265,7 @@ fn a_statement_that_fails_leaves_the_rest() {
 #[test]
 fn savepoints_nest() {
     let (a, _) = accounts();
-    a.begin().sql("UPDATE t SET n = 1 WHERE id = 1");
+    a.start().sql("UPDATE t SET n = 1 WHERE id = 1");
     a.call(&["SET", "k", "1"]);
     a.sql("SAVEPOINT s");
     a.sql("UPDATE t SET n = 2 WHERE id = 1");
@@ -294,7 +294,7 @@ fn savepoints_nest() {
 fn keys_and_rows_commit_together() {
     let (a, b) = accounts();
     a.call(&["SET", "k", "old"]);
-    a.begin().sql("UPDATE t SET n = 0 WHERE id = 1");
+    a.start().sql("UPDATE t SET n = 0 WHERE id = 1");
     a.call(&["SET", "k", "new", "EX", "100"]);
     a.call(&["RPUSH", "l", "1", "2"]);
     a.call(&["HSET", "h", "f", "v"]);
@@ -306,7 +306,7 @@ fn keys_and_rows_commit_together() {
     a.sql("COMMIT");
     assert_eq!((Some("new".into()), Reply::Int(3)), (b.text(&["GET", "k"]), b.call(&["DBSIZE"])));
     assert_eq!(Reply::Int(100), b.call(&["TTL", "k"]));
-    a.begin().sql("UPDATE t SET n = 7 WHERE id = 1");
+    a.start().sql("UPDATE t SET n = 7 WHERE id = 1");
     a.call(&["DEL", "k", "l", "h"]);
     a.sql("ROLLBACK");
     assert_eq!((300, Reply::Int(3)), (b.one(SUM), b.call(&["DBSIZE"])));
@@ -316,33 +316,33 @@ fn keys_and_rows_commit_together() {
 fn keys_conflict() {
     let (a, b) = accounts();
     // Written by both, blindly.
-    a.begin().call(&["SET", "k", "a"]);
+    a.start().call(&["SET", "k", "a"]);
     b.call(&["SET", "k", "b"]);
     assert!(a.sql_error("COMMIT").starts_with("CONFLICT key k has changed"));
     // Read here, written there; rows of the loser go, too.
-    a.begin().text(&["GET", "k"]);
+    a.start().text(&["GET", "k"]);
     a.sql("UPDATE t SET n = 0");
     b.call(&["INCR", "other"]);
     b.call(&["SET", "k", "c"]);
     assert!(a.sql_error("COMMIT").starts_with("CONFLICT"));
     assert_eq!(400, a.one(SUM));
     // Changed between BEGIN and its first use.
-    a.begin();
+    a.start();
     b.call(&["SET", "k", "d"]);
     assert_eq!(Some("d".into()), a.text(&["GET", "k"]), "keys are read as they are");
     a.call(&["SET", "mine", "1"]);
     assert!(a.sql_error("COMMIT").starts_with("CONFLICT"));
     // Changed before BEGIN, or another key.
-    a.begin().call(&["SET", "k", "e"]);
+    a.start().call(&["SET", "k", "e"]);
     b.call(&["SET", "x", "1"]);
     a.sql("COMMIT");
     // A flush changes every key.
-    a.begin().call(&["SET", "new", "1"]);
+    a.start().call(&["SET", "new", "1"]);
     b.call(&["FLUSHALL"]);
     assert!(a.sql_error("COMMIT").starts_with("CONFLICT"));
     // The losing COMMIT of another transaction changes nothing.
-    a.begin().call(&["SET", "k", "1"]);
-    b.begin().call(&["SET", "k", "2"]);
+    a.start().call(&["SET", "k", "1"]);
+    b.start().call(&["SET", "k", "2"]);
     b.sql("ROLLBACK");
     a.sql("COMMIT");
     assert_eq!(Some("1".into()), b.text(&["GET", "k"]));
@@ -355,7 +355,7 @@ fn nobody_is_told_before_commit() {
     b.call(&["CONFIG", "SET", "notify-keyspace-events", "KEA"]);
     waiting.call(&["BLPOP", "l", "0"]);
     b.call(&["WATCH", "k"]);
-    a.begin().call(&["SET", "k", "1"]);
+    a.start().call(&["SET", "k", "1"]);
     a.call(&["RPUSH", "l", "x"]);
     b.call(&["MULTI"]);
     b.call(&["PING"]);
@@ -375,7 +375,7 @@ fn nobody_is_told_before_commit() {
 #[test]
 fn commands_that_do_not_fit_are_refused() {
     let (a, _) = accounts();
-    a.begin();
+    a.start();
     for (command, message) in [
         (&["MULTI"][..], "SQL MULTI is not allowed inside a transaction of BEGIN"),
         (&["WATCH", "k"], "SQL WATCH is not allowed inside a transaction of BEGIN"),
@@ -417,7 +417,7 @@ impl Nil for Reply {
 #[test]
 fn scripts_work_on_what_the_transaction_sees() {
     let (a, b) = accounts();
-    a.begin();
+    a.start();
     let script = "redis.call('SET', 'k', 'v'); redis.call('SQL', 'UPDATE t SET n = 0'); return redis.call('GET', 'k')";
     assert_eq!(Some("v".into()), a.text(&["EVAL", script, "0"]));
     assert_eq!((400, None), (b.one(SUM), b.text(&["GET", "k"])));
@@ -430,8 +430,8 @@ fn numbers_of_a_sequence_are_given_once() {
     let a = Client::new();
     let b = a.another();
     a.sql("CREATE TABLE s (id INTEGER PRIMARY KEY AUTO_INCREMENT, v INTEGER)");
-    a.begin().sql("INSERT INTO s (v) VALUES (1), (2)");
-    b.begin().sql("INSERT INTO s (v) VALUES (3)");
+    a.start().sql("INSERT INTO s (v) VALUES (1), (2)");
+    b.start().sql("INSERT INTO s (v) VALUES (3)");
     b.sql("INSERT INTO s (id, v) VALUES (10, 4)");
     b.sql("INSERT INTO s (v) VALUES (5)");
     a.sql("INSERT INTO s (v) VALUES (6)");
@@ -445,7 +445,7 @@ fn numbers_of_a_sequence_are_given_once() {
 fn definitions_that_change_meanwhile_are_noticed() {
     let (a, b) = accounts();
     b.sql("CREATE TABLE other (a INTEGER PRIMARY KEY)");
-    a.begin().sql("UPDATE t SET n = 0 WHERE id = 1");
+    a.start().sql("UPDATE t SET n = 0 WHERE id = 1");
     b.sql("CREATE TABLE late (a INTEGER PRIMARY KEY)");
     assert_eq!(300, a.one(SUM), "another table's definition is none of its business");
     assert!(a.sql_error("SELECT * FROM late").starts_with("CONFLICT"));
@@ -456,7 +456,7 @@ fn definitions_that_change_meanwhile_are_noticed() {
     a.sql("INSERT INTO other VALUES (1)");
     assert!(a.sql_error("COMMIT").starts_with("CONFLICT table t: its definition has changed"));
     assert_eq!((400, 0), (a.one(SUM), a.one("SELECT count(*) FROM other")));
-    a.begin().sql("DELETE FROM other");
+    a.start().sql("DELETE FROM other");
     b.sql("DROP TABLE other");
     assert!(a.sql_error("SELECT * FROM other").contains("no such table"));
     a.sql("COMMIT");
@@ -465,14 +465,14 @@ fn definitions_that_change_meanwhile_are_noticed() {
 #[test]
 fn sessions_that_end_roll_back() {
     let (a, b) = accounts();
-    b.begin().sql("UPDATE t SET n = 0");
+    b.start().sql("UPDATE t SET n = 0");
     b.call(&["RESET"]);
     assert_eq!(400, b.one(SUM));
-    b.begin().sql("UPDATE t SET n = 0");
+    b.start().sql("UPDATE t SET n = 0");
     b.call(&["SET", "k", "1"]);
     a.store.enter().close_session(b.session);
     let c = a.another();
-    c.begin().sql("UPDATE t SET n = 0");
+    c.start().sql("UPDATE t SET n = 0");
     a.call(&["CLIENT", "KILL", "ID", &c.session.to_string()]);
     assert_eq!((400, None), (a.one(SUM), a.text(&["GET", "k"])));
     assert_eq!(0, a.store.enter().state().transactions.len());
@@ -482,8 +482,8 @@ fn sessions_that_end_roll_back() {
 fn idle_and_old_transactions_are_ended() {
     let (a, b) = accounts();
     a.call(&["CONFIG", "SET", "transaction-idle-timeout", "1000"]);
-    a.begin().sql("UPDATE t SET n = 0");
-    b.begin();
+    a.start().sql("UPDATE t SET n = 0");
+    b.start();
     b.sql("UPDATE t SET u = 20 WHERE id = 2");
     {
         let mut baton = a.store.enter();
@@ -514,15 +514,36 @@ fn idle_and_old_transactions_are_ended() {
 #[test]
 fn info_counts_transactions() {
     let (a, b) = accounts();
-    a.begin().sql("UPDATE t SET n = 0");
+    a.start().sql("UPDATE t SET n = 0");
     b.sql("UPDATE t SET n = 1");
     a.sql_error("COMMIT");
-    a.begin().sql("COMMIT");
-    a.begin().sql("ROLLBACK");
-    a.begin();
+    a.start().sql("COMMIT");
+    a.start().sql("ROLLBACK");
+    a.start();
     let Reply::Verbatim(_, info) = a.call(&["INFO", "stats"]) else { panic!() };
     let info = String::from_utf8_lossy(&info).into_owned();
     for line in ["open:1", "committed:1", "rolled_back:1", "conflicts:1", "expired:0"] {
         assert!(info.contains(&format!("transactions_{line}\r\n")), "{line} in {info}");
     }
+}
+
+#[test]
+fn long_reads_go_elsewhere_with_the_view_of_begin_until_something_is_written() {
+    let (a, b) = accounts();
+    let slow = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 100000) \
+                SELECT (SELECT sum(n) FROM t), count(*) FROM n";
+    a.call(&["CONFIG", "SET", "statement-slice", "0"]);
+    a.start();
+    b.sql("UPDATE t SET n = 0");
+    assert_eq!(Reply::None, a.call(&["SQL", slow]));
+    let late = loop {
+        if let Some(reply) = a.store.enter().activate(a.session).unwrap().session().outbox.pop() {
+            break reply;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(vec![vec![400, 100_000]], numbers(&late));
+    a.sql("UPDATE t SET n = 7 WHERE id = 1");
+    assert_eq!(vec![vec![307, 100_000]], a.sql(slow), "what is private stays here");
+    assert!(a.sql_error("COMMIT").starts_with("CONFLICT"));
 }

@@ -86,6 +86,16 @@ impl Transaction {
         !self.overlay().is_clean() || self.keys.has_written()
     }
 
+    /// Is all that it sees the view that it began with? Then another thread can read for it.
+    pub fn is_its_view(&self) -> bool {
+        !self.has_written() && !self.overlay().has_stale()
+    }
+
+    /// Bytes that the engine had copied for views when it began.
+    pub fn copied_before(&self) -> u64 {
+        self.copied_before
+    }
+
     /// Bytes that the engine has copied for views since it began.
     pub fn copied_since(&self, live: &Tables) -> u64 {
         live.engine().copied_bytes().saturating_sub(self.copied_before)

@@ -80,6 +80,11 @@ impl Overlay {
         self.rows == 0
     }
 
+    /// Are there tables that cannot be used here any more?
+    pub fn has_stale(&self) -> bool {
+        !self.stale.is_empty()
+    }
+
     /// Rows written, and their bytes.
     pub fn size(&self) -> (usize, usize) {
         (self.rows, self.bytes)
