@@ -30,6 +30,11 @@ pub struct Memory {
     copied_before: u64,
 }
 
+/// A view of no tables.
+pub(super) fn no_tables() -> Arc<dyn View> {
+    Arc::new(MemoryView::of(Vec::new()))
+}
+
 /// What was dropped, to be restored.
 enum Dropped {
     Table(Box<Table>),
