@@ -1,17 +1,19 @@
 //! Runs statements: finds or compiles what their text means, opens the undo scope, steps, shapes the reply.
 
 use super::cache::{Cache, Compiled};
+use super::constraint::RowEvaluator;
 use super::error::sql;
 use super::run::{self, Current, Failure, Host, Outcome, Run, Traits};
 use super::sqlite::{Connection, Prepared, Step, functions, memory};
 use super::statement::{self, Class};
 use super::table_info::TableInfo;
-use super::{ddl, explain, fast, schema, source, vtab};
+use super::token::quote_name;
+use super::{ddl, explain, fast, rewrite, schema, source, vtab};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::reply::{Blob, Reply};
 use crate::table::batch::Batch;
-use crate::table::catalog::TableId;
+use crate::table::catalog::{TableId, ViewDef};
 use crate::table::datum::{Datum, DatumRef};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,6 +25,8 @@ pub struct Sql {
     connection: Option<Connection>,
     current: Arc<Current>,
     tables: HashMap<TableId, Arc<TableInfo>>,
+    /// The views that the connection knows.
+    views: Vec<Arc<ViewDef>>,
     /// The catalog version that all of the above was made for.
     version: u64,
     /// Statements that are running, inside each other.
@@ -31,6 +35,8 @@ pub struct Sql {
     pub fast_path: bool,
     /// Buffer of the fast path.
     pub(super) keys: Batch,
+    /// Evaluates what definitions demand of rows.
+    rows: RowEvaluator,
 }
 
 /// A statement compiled by SQLite.
@@ -40,6 +46,33 @@ pub struct Statement {
     names: Vec<Blob>,
     parameters: usize,
     readonly: bool,
+}
+
+/// What is known of a result column.
+pub struct Described {
+    /// Its name.
+    pub name: String,
+    /// The base type of the column that it is.
+    pub declared: Option<String>,
+    /// The table and column that it is.
+    pub origin: Option<(String, String)>,
+}
+
+impl Statement {
+    /// What is known of its result columns.
+    pub fn columns(&self) -> Vec<Described> {
+        let describe = |i: usize| Described {
+            name: self.prepared.column_name(i),
+            declared: self.prepared.column_type(i).filter(|declared| !declared.is_empty()),
+            origin: self.prepared.column_origin(i),
+        };
+        (0..self.prepared.column_count()).map(describe).collect()
+    }
+
+    /// Does it only read?
+    pub fn is_readonly(&self) -> bool {
+        self.readonly
+    }
 }
 
 /// Evaluates expressions on the connection of a [`Sql`], which must be alive.
@@ -63,10 +96,12 @@ impl Default for Sql {
             connection: None,
             current: Arc::default(),
             tables: HashMap::new(),
+            views: Vec::new(),
             version: u64::MAX,
             running: 0,
             fast_path: true,
             keys: Batch::new(),
+            rows: RowEvaluator::default(),
         }
     }
 }
@@ -93,6 +128,7 @@ fn synchronize(host: &mut dyn Host) -> Result<()> {
 #[cold]
 fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
     let defs: Vec<_> = host.catalog().tables().cloned().collect();
+    let views: Vec<_> = host.catalog().views().cloned().collect();
     let sql = host.sql();
     sql.cache.clear();
     if sql.connection.is_none() {
@@ -102,6 +138,7 @@ fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
     let gone = |info: &Arc<TableInfo>| !defs.iter().any(|def| Arc::ptr_eq(def, &info.def));
     for (_, info) in sql.tables.extract_if(|_, info| gone(info)) {
         connection.drop_module(&info.def.name);
+        sql.rows.forget(info.def.id);
     }
     for def in &defs {
         if !sql.tables.contains_key(&def.id) {
@@ -110,7 +147,23 @@ fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
             sql.tables.insert(def.id, info);
         }
     }
+    follow_views(connection, &mut sql.views, views)?;
     sql.version = version;
+    Ok(())
+}
+
+/// Makes the connection's views those of the catalog.
+fn follow_views(connection: &Connection, known: &mut Vec<Arc<ViewDef>>, views: Vec<Arc<ViewDef>>) -> Result<()> {
+    let is_in = |list: &[Arc<ViewDef>], view: &Arc<ViewDef>| list.iter().any(|other| Arc::ptr_eq(other, view));
+    for gone in known.extract_if(.., |view| !is_in(&views, view)) {
+        connection.define(&format!("DROP VIEW {}", quote_name(&gone.name)))?;
+    }
+    for view in views {
+        if !is_in(known, &view) {
+            connection.define(&statement::with_set_quoted(&view.sql))?;
+            known.push(view);
+        }
+    }
     Ok(())
 }
 
@@ -138,6 +191,11 @@ impl Sql {
     /// What evaluates expressions, apart from the rest.
     pub fn evaluator(&self) -> Evaluator {
         Evaluator(self.connection.as_ref().map_or(std::ptr::null_mut(), Connection::handle))
+    }
+
+    /// What evaluates the rules of tables for a row.
+    pub fn evaluator_of_rows(&mut self) -> &mut RowEvaluator {
+        &mut self.rows
     }
 
     /// The plan by key that a text with so many parameters has, if it is known.
@@ -174,28 +232,40 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
     let text = std::str::from_utf8(bytes)
         .map_err(|error| sql(format!("the statement is not UTF-8 at byte {}", error.valid_up_to() + 1)))?;
     let (class, tokens) = statement::classify(text)?;
-    match class {
-        Class::Ddl => {
-            if host.sql().running > 0 {
-                return Err(sql("definitions cannot change while a statement runs"));
-            }
-            schema::execute(host, &ddl::parse(text)?)
+    if class == Class::Ddl {
+        if host.sql().running > 0 {
+            return Err(sql("definitions cannot change while a statement runs"));
         }
-        Class::Explain(at, traits) => explain::execute(host, &text[at..], traits),
-        Class::Query(traits) => {
-            let plan = if host.sql().fast_path { fast::compile(host, &tokens)? } else { None };
-            if let Some(plan) = plan {
-                let plan = Arc::new(plan);
-                // A text of literals alone rarely comes twice; keeping it would push others out.
-                if traits.parameters {
-                    host.sql().cache.keep_fast(bytes, plan.clone());
-                }
-                return run_fast(host, bytes, &plan, params);
+        return schema::execute(host, &ddl::parse(text)?);
+    }
+    let forms = rewrite::forms(host.catalog(), text, &tokens);
+    for (i, form) in forms.iter().enumerate() {
+        let (class, tokens) = statement::classify(form)?;
+        // SQLite may refuse what was made better than it came; then it judges the next form.
+        let is_last = i + 1 == forms.len();
+        let traits = match class {
+            Class::Ddl => break,
+            Class::Query(traits) => traits,
+            Class::Explain(at, traits) => match explain::execute(host, &form[at..], traits) {
+                Err(_) if !is_last => continue,
+                reply => return reply,
+            },
+        };
+        let plan = if host.sql().fast_path { fast::compile(host, &tokens)? } else { None };
+        if let Some(plan) = plan {
+            let plan = Arc::new(plan);
+            // A text of literals alone rarely comes twice; keeping it would push others out.
+            if traits.parameters {
+                host.sql().cache.keep_fast(bytes, plan.clone());
             }
-            let statement = prepare(host, text, traits)?;
-            run_statement(host, bytes, statement, params)
+            return run_fast(host, bytes, &plan, params);
+        }
+        match prepare(host, form, traits) {
+            Err(_) if !is_last => {}
+            statement => return run_statement(host, bytes, statement?, params),
         }
     }
+    Err(Error::new(Code::Bug, "executor.rs: a statement without a form"))
 }
 
 /// Runs a plan that needs no SQLite; if it turns out to need it, SQLite runs the statement.
@@ -223,8 +293,17 @@ fn wrong_count(wants: usize, given: usize) -> Error {
 #[cold]
 pub fn run_slow(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
     let text = String::from_utf8_lossy(bytes);
-    let (Class::Query(traits), _) = statement::classify(&text)? else { return Err(sql("not a query")) };
-    let mut statement = prepare(host, &text, traits)?;
+    let (_, tokens) = statement::classify(&text)?;
+    let forms = rewrite::forms(host.catalog(), &text, &tokens);
+    let mut result = Err(sql("not a query"));
+    for form in &forms {
+        let (Class::Query(traits), _) = statement::classify(form)? else { break };
+        result = prepare(host, form, traits);
+        if result.is_ok() {
+            break;
+        }
+    }
+    let mut statement = result?;
     if statement.parameters != params.len() {
         return Err(wrong_count(statement.parameters, params.len()));
     }

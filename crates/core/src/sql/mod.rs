@@ -1,12 +1,14 @@
 //! SQL: our statements about tables, and SQLite as the query processor over our tables.
 
 pub mod cache;
+pub mod constraint;
 pub mod ddl;
 pub mod error;
 pub mod executor;
 mod explain;
 pub mod fast;
 pub mod records;
+mod rewrite;
 pub mod run;
 pub mod schema;
 pub mod source;

@@ -3,6 +3,7 @@
 //! Defaults and numbers from the sequence fill the gaps, types and NOT NULL are checked, the row is encoded, and the
 //! engine judges uniqueness. SQLite enforces none of this on virtual tables.
 
+use super::constraint;
 use super::run::{Failure, Outcome, Run};
 use super::table_info::{Default, TableInfo};
 use crate::engine::{WriteError, WriteFailure};
@@ -70,6 +71,11 @@ pub fn encode(
     let made = fill_gaps(run, info, given, evaluate)?;
     let mut fitted: SmallVec<[Fitted<'_>; 16]> = SmallVec::new();
     for (i, column) in info.def.columns.iter().enumerate() {
+        if column.generated.is_some() {
+            refuse_generated(info, i, given[i])?;
+            fitted.push(Fitted::AsIs(DatumRef::Null));
+            continue;
+        }
         let value = match (&made.get(i), given[i]) {
             (Some(Some(made)), _) => made.as_ref(),
             (_, Given::Value(value)) => value,
@@ -88,12 +94,27 @@ pub fn encode(
     {
         run.last_number = run.last_number.max(number);
     }
+    let computed;
     let mut values: Values<'_> = SmallVec::from_elem(DatumRef::Null, info.layout.positions());
     for (column, value) in info.def.columns.iter().zip(&fitted) {
         values[usize::from(column.position)] = value.as_ref();
     }
+    if let Some(rules) = &info.rules {
+        let Some(settled) = constraint::settle(run, info, rules, &values, on_conflict)? else { return Ok(false) };
+        computed = settled;
+        computed.place(&mut values);
+    }
     rows.write(|out| info.layout.encode(&values, out))?;
     Ok(true)
+}
+
+/// Nobody chooses the value of a generated column. SQLite gives NULL for a hidden one that a statement does not name.
+fn refuse_generated(info: &TableInfo, column: usize, given: Given<'_>) -> Outcome<()> {
+    match given {
+        Given::Nothing => Ok(()),
+        Given::Value(value) if info.def.columns[column].hidden && value.is_null() => Ok(()),
+        Given::Value(_) => Err(constraint::generated_given(info, column, "INSERT into").into()),
+    }
 }
 
 /// Inserts encoded rows, in one call of the engine unless conflicts are to be resolved.
@@ -213,6 +234,18 @@ fn resolve(
     }
 }
 
+/// A write that the engine refused, as a failure of the statement.
+pub fn failure(info: &TableInfo, error: WriteError, rows: &Batch) -> Failure {
+    match error.failure {
+        WriteFailure::Duplicate { index, .. } => {
+            duplicate(info, index, Row::new(rows.get(error.at), &info.layout)).into()
+        }
+        WriteFailure::NotReady(wanted) => Failure::NotReady(wanted),
+        WriteFailure::NoSuchRow(id) => Error::new(Code::Bug, format!("write.rs: no row {id}")).into(),
+        WriteFailure::Failed(error) => error.into(),
+    }
+}
+
 /// "UNIQUE constraint failed: t.a, t.b: (1, 'x') exists"
 pub fn duplicate(info: &TableInfo, index: IndexId, row: Row<'_>) -> Error {
     let columns = info.def.index(index).map_or(&[][..], |i| &i.columns);
@@ -236,11 +269,19 @@ pub fn update(
     let result = read_row(run, info, id, &mut old).and_then(|found| {
         let old = Row::new(if found { &old } else { return Ok(false) }, &info.layout);
         let mut fitted: SmallVec<[Fitted<'_>; 16]> = SmallVec::new();
-        for (column, given) in info.def.columns.iter().zip(given) {
+        for (i, (column, given)) in info.def.columns.iter().zip(given).enumerate() {
             let Given::Value(value) = given else {
                 fitted.push(Fitted::AsIs(old.get(column.position)));
                 continue;
             };
+            if column.generated.is_some() {
+                // UPDATE .. FROM hands back what it read of columns that it leaves alone.
+                if *value != old.get(column.position) {
+                    return Err(constraint::generated_given(info, i, "UPDATE").into());
+                }
+                fitted.push(Fitted::AsIs(old.get(column.position)));
+                continue;
+            }
             if column.not_null && value.is_null() {
                 if on_conflict == OnConflict::Ignore {
                     return Ok(false);
@@ -249,9 +290,15 @@ pub fn update(
             }
             fitted.push(types::coerce(*value, column.ctype, &info.def.name, &column.name)?);
         }
+        let computed;
         let mut values: Values<'_> = old.values().collect();
         for (column, value) in info.def.columns.iter().zip(&fitted) {
             values[usize::from(column.position)] = value.as_ref();
+        }
+        if let Some(rules) = &info.rules {
+            let Some(settled) = constraint::settle(run, info, rules, &values, on_conflict)? else { return Ok(false) };
+            computed = settled;
+            computed.place(&mut values);
         }
         let mut rows = std::mem::take(&mut run.rows);
         rows.clear();

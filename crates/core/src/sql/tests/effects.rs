@@ -20,8 +20,15 @@ fn effects_replay_and_undo_exactly() {
             match i {
                 10 => drop(pair.ours.run("CREATE TABLE extra (a INTEGER PRIMARY KEY, b TEXT)")),
                 15 => drop(pair.ours.run("INSERT INTO extra SELECT NULL, c FROM t")),
-                20 => drop(pair.ours.run("CREATE INDEX extra_b ON extra (b)")),
+                18 => drop(pair.ours.run("CREATE VIEW seen AS SELECT b FROM extra")),
+                20 => drop(pair.ours.run("CREATE INDEX extra_b ON extra (lower(b)) WHERE a > 2")),
+                21 => drop(pair.ours.run("INSERT INTO extra SELECT NULL, d FROM t")),
+                22 => drop(pair.ours.run("CREATE OR REPLACE VIEW seen AS SELECT a FROM extra")),
+                23 => drop(pair.ours.run("ALTER TABLE extra RENAME TO further")),
+                24 => drop(pair.ours.run("RENAME TABLE further TO extra")),
                 25 if seed % 2 == 0 => drop(pair.ours.run("DROP TABLE extra")),
+                27 if seed % 3 == 0 => drop(pair.ours.run("DROP VIEW seen")),
+                28 => drop(pair.ours.run("CREATE TABLE copy AS SELECT * FROM t")),
                 25 => drop(pair.ours.run("DROP INDEX extra_b")),
                 _ => {}
             }
@@ -37,6 +44,6 @@ fn effects_replay_and_undo_exactly() {
             assert!(redo::replay(&record[..cut], &mut keyspace, &mut tables).is_err(), "cut at {cut}");
         }
         assert!(undo::undo(effect, &mut keyspace, &mut pair.ours.tables).is_ok());
-        assert_eq!(0, pair.ours.tables.catalog.tables().count());
+        assert_eq!(0, pair.ours.tables.catalog.tables().count() + pair.ours.tables.catalog.views().count());
     }
 }

@@ -1,6 +1,8 @@
 //! Tests of SQL as a whole: a store of tables without a server, and plain SQLite as the oracle.
 
 mod bounds;
+mod constraints;
+mod definitions;
 mod effects;
 mod mishaps;
 mod oracle;

@@ -18,6 +18,7 @@ use super::table_info::TableInfo;
 use super::token::quote_name;
 use super::write::{self, Given, OnConflict};
 use crate::error::{Code, Error, Result};
+use crate::table::catalog::TableDef;
 use crate::table::datum::{Datum, DatumRef};
 use crate::table::row_id::RowId;
 use crate::table::types::Collation;
@@ -128,7 +129,7 @@ unsafe extern "C" fn x_connect(
 ) -> c_int {
     // SAFETY: `register` gave this module an `Aux`, which lives until `drop_aux`.
     let aux = unsafe { &*aux.cast::<Aux>() };
-    let Ok(declaration) = connection::c_string(&declaration(&aux.info)) else { return ffi::SQLITE_ERROR };
+    let Ok(declaration) = connection::c_string(&declaration(&aux.info.def)) else { return ffi::SQLITE_ERROR };
     // SAFETY: called inside xConnect, as both functions demand; the third argument of sqlite3_vtab_config is an int.
     let code = unsafe {
         ffi::sqlite3_vtab_config(db, ffi::SQLITE_VTAB_CONSTRAINT_SUPPORT, 1 as c_int);
@@ -149,14 +150,19 @@ unsafe extern "C" fn x_connect(
 }
 
 /// The columns as SQLite is to know them: by base type and collation.
-fn declaration(info: &TableInfo) -> String {
+pub fn declaration(def: &TableDef) -> String {
     let column = |c: &crate::table::catalog::ColumnDef| {
         let collation =
             if c.collation == Collation::Binary { String::new() } else { format!(" COLLATE {}", name(c.collation)) };
-        let hidden = if c.hidden { " HIDDEN" } else { "" };
-        format!("{} {}{hidden}{collation}", quote_name(&c.name), c.ctype.sqlite_name())
+        let (ctype, hidden) = match (c.ctype.sqlite_name(), c.hidden) {
+            // SQLite takes the word HIDDEN for the type when there is none, and its values for numbers.
+            ("", true) => ("BLOB", " HIDDEN"),
+            (ctype, true) => (ctype, " HIDDEN"),
+            (ctype, false) => (ctype, ""),
+        };
+        format!("{} {ctype}{hidden}{collation}", quote_name(&c.name))
     };
-    let columns: Vec<String> = info.def.columns.iter().map(column).collect();
+    let columns: Vec<String> = def.columns.iter().map(column).collect();
     format!("CREATE TABLE x({})", columns.join(", "))
 }
 
@@ -170,7 +176,8 @@ pub fn name(collation: Collation) -> &'static str {
     }
 }
 
-fn collation_named(name: &[u8]) -> Option<Collation> {
+/// The collation that SQLite calls so.
+pub fn collation_named(name: &[u8]) -> Option<Collation> {
     use Collation::*;
     [Binary, NoCase, RTrim, Decimal].into_iter().find(|c| self::name(*c).as_bytes().eq_ignore_ascii_case(name))
 }

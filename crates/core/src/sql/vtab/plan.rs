@@ -70,6 +70,15 @@ impl Question<'_> {
         self.statistics.rows < ROWS_LEAST
     }
 
+    /// Are all rows that are looked for in the index? A partial one is named by a condition on its hidden column, which
+    /// the text was given where it has the index's own condition.
+    fn may_use(&self, index: &IndexDef) -> bool {
+        index.filter.is_none_or(|position| {
+            let is_true = |t: &Term| t.op == Op::Equal && !t.list && t.literal == Some(Datum::Int(1));
+            self.terms.iter().any(|t| t.field == Field::Position(position) && is_true(t))
+        })
+    }
+
     /// The rows to plan for.
     fn rows(&self) -> f64 {
         self.statistics.rows.max(ROWS_LEAST) as f64
@@ -191,8 +200,11 @@ pub fn choose(question: &Question<'_>) -> Choice {
     let mut candidates: SmallVec<[Choice; 8]> = SmallVec::new();
     candidates.extend(by_row_id(question));
     for (index, statistics) in question.def.indexes.iter().zip(&question.statistics.indexes) {
-        if index.filter.is_none() {
+        if question.may_use(index) {
             let mut planner = IndexPlanner::new(question, index, &statistics.distinct);
+            if index.filter.is_some() {
+                planner.entries = (statistics.entries as f64).max(1.0);
+            }
             candidates.extend(planner.plan());
         }
     }
@@ -380,7 +392,8 @@ impl<'a> IndexPlanner<'a> {
         };
         let (low, high) = (bound(self, low), bound(self, high));
         let reverse = self.order_served();
-        if next == 0 && low.is_none() && high.is_none() && (reverse.is_none() || self.question.order.is_empty()) {
+        let whole = next == 0 && low.is_none() && high.is_none();
+        if whole && self.index.filter.is_none() && (reverse.is_none() || self.question.order.is_empty()) {
             return None;
         }
         let bounds = i32::from(low.is_some()) + i32::from(high.is_some());
