@@ -3,6 +3,7 @@
 use crate::ds::number;
 use crate::error::{Error, Result};
 use crate::keyspace::{EventClass, Keyspace};
+use crate::limits;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
@@ -84,7 +85,7 @@ const INERT: [(&str, &str, Check); 14] = [
     ("lazyfree-lazy-user-del", "yes", Check::YesOrNo),
     ("activedefrag", "no", Check::YesOrNo),
     ("maxmemory-samples", "5", Check::Integer(1..=I32_MAX)),
-    ("proto-max-bulk-len", "536870912", Check::Bytes(1 << 20..=i64::MAX)),
+    ("proto-max-bulk-len", "536870912", Check::Fixed(limits::BULK_BYTES_MAX as i64)),
 ];
 
 const I32_MAX: i64 = i32::MAX as i64;
@@ -96,7 +97,8 @@ enum Check {
     YesOrNo,
     OneOf(&'static [&'static str]),
     Integer(RangeInclusive<i64>),
-    Bytes(RangeInclusive<i64>),
+    /// Bytes that are always as many.
+    Fixed(i64),
 }
 
 impl Check {
@@ -111,7 +113,8 @@ impl Check {
             Check::YesOrNo => return Err("argument must be 'yes' or 'no'".into()),
             Check::OneOf(words) => one_of(text, words)?.to_string(),
             Check::Integer(bounds) => integer::<i64>(text, bounds.clone())?.to_string(),
-            Check::Bytes(bounds) => within(bytes(text)?, bounds.clone())?.to_string(),
+            Check::Fixed(value) if bytes(text)? == *value => value.to_string(),
+            Check::Fixed(value) => return Err(format!("the limit is fixed at {value} bytes").into()),
         })
     }
 }
@@ -200,10 +203,8 @@ pub static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "maxmemory-policy",
         get: |c, _| c.maxmemory_policy.clone(),
-        set: |c, k, v| {
-            let policy = one_of(v, &POLICIES)?;
-            k.shared.clock.lfu = policy.ends_with("lfu");
-            c.maxmemory_policy = policy.to_string();
+        set: |c, _, v| {
+            c.maxmemory_policy = one_of(v, &POLICIES)?.to_string();
             Ok(())
         },
     },

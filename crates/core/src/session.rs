@@ -4,8 +4,7 @@ use crate::reply::Reply;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Names a session for its life; never used twice by one store.
-pub type SessionId = u64;
+pub use crate::keyspace::waiting::SessionId;
 
 /// Called, from any thread, when a session's outbox has something for a door that may be asleep.
 pub trait Waker: Send + Sync {
@@ -51,6 +50,8 @@ pub struct Multi {
     pub aborted: bool,
     /// Bytes held by the queue.
     pub bytes: usize,
+    /// True when a queued command is refused for want of memory, and EXEC therefore too.
+    pub denyoom: bool,
 }
 
 /// A request kept for later.

@@ -97,6 +97,8 @@ pub struct State {
     pub wants: Wants,
     /// Expired keys are removed though nobody touches them (DEBUG SET-ACTIVE-EXPIRE).
     pub active_expire: bool,
+    /// When idle clients are looked for next, milliseconds since 1970.
+    pub idle_look_ms: i64,
     /// SHUTDOWN was called: the doors close, and who opened them ends the process.
     pub shutdown_wanted: bool,
     /// Whether DEBUG may be used.
@@ -136,6 +138,7 @@ impl State {
             run_id,
             wants: Wants::empty(),
             active_expire: true,
+            idle_look_ms: 0,
             shutdown_wanted: false,
             debug_allowed: false,
             recorded: None,

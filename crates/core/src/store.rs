@@ -5,12 +5,14 @@ mod redis_tests;
 #[cfg(test)]
 mod tests;
 
+pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
 
 use crate::command::{connection, dispatch, table, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};
 use crate::error::{Code, Error, Result};
+use crate::memory;
 use crate::procedure::Watch;
 use crate::reply::Reply;
 use crate::session::{Door, Session, SessionId, Waker};
@@ -45,7 +47,7 @@ struct Shared {
     /// The baton. `parking_lot`'s mutex hands itself over at least every half millisecond when somebody waits.
     state: Mutex<State>,
     scripts_watch: ScriptsWatch,
-    housekeeper: Housekeeper,
+    housekeeper: Arc<Housekeeper>,
     closed: AtomicBool,
     /// Ours until the store is closed.
     directory: Mutex<Option<Directory>>,
@@ -93,6 +95,8 @@ struct Housekeeper {
 
 /// How often expired keys are looked for, milliseconds.
 const HOUSEKEEPING_MS: u64 = 100;
+/// How often clients that have been idle for too long are looked for, milliseconds.
+const IDLE_LOOK_MS: i64 = 1000;
 
 impl Store {
     /// Opens a store.
@@ -105,7 +109,7 @@ impl Store {
         let shared = Shared {
             scripts_watch: ScriptsWatch { watch: state.scripts.watch().clone(), opened },
             state: Mutex::new(state),
-            housekeeper: Housekeeper::default(),
+            housekeeper: Arc::default(),
             closed: AtomicBool::new(false),
             directory: Mutex::new(directory),
         };
@@ -157,20 +161,21 @@ impl Store {
     fn start_housekeeper(&self) {
         // A weak handle: a store that nobody holds any longer must not live on for its own thread.
         let weak = Arc::downgrade(&self.shared);
+        let housekeeper = self.shared.housekeeper.clone();
         let builder = std::thread::Builder::new().name("peryton-keeper".into());
         let thread = builder.spawn(move || {
-            let mut pause = Duration::from_millis(HOUSEKEEPING_MS);
+            let mut returns = memory::Returns::default();
             while let Some(shared) = weak.upgrade() {
                 let store = Store { shared };
                 if store.is_closed() {
                     return;
                 }
                 // A panic here was reported by the hook; the house is kept again in a moment.
-                pause = catch_unwind(AssertUnwindSafe(|| store.enter().keep_house())).unwrap_or(pause);
-                let shared = store.shared;
-                shared.housekeeper.sleep(pause);
+                let pause = catch_unwind(AssertUnwindSafe(|| store.enter().keep_house()));
+                drop(store);
+                returns.look();
+                housekeeper.sleep(pause.unwrap_or(Duration::from_millis(HOUSEKEEPING_MS)));
             }
-            let _ = pause;
         });
         // Without the thread keys still expire when touched; only waits with a deadline would not end.
         *self.shared.housekeeper.thread.lock() = thread.ok();
@@ -222,12 +227,19 @@ impl Baton<'_> {
     pub fn activate(&mut self, id: SessionId) -> Option<Active<'_>> {
         let session = self.state.sessions.remove(&id)?;
         self.state.tick();
+        self.state.keyspace.shared.clock.no_touch = session.no_touch;
         Some(Active { session: Some(session), state: &mut self.state, housekeeper: self.housekeeper })
     }
 
     /// Serves one request of a session and gives the reply; pushes and late replies are in the outbox.
     pub fn execute(&mut self, id: SessionId, args: &[&[u8]]) -> Reply {
         self.activate(id).map_or(Reply::None, |mut active| active.execute(args))
+    }
+
+    /// Lets those go first who have been waiting for the baton for a while, if there are any.
+    #[inline]
+    pub fn offer(&mut self) {
+        MutexGuard::bump(&mut self.state);
     }
 
     /// All the state, for tests and tools that look inside.
@@ -241,6 +253,10 @@ impl Baton<'_> {
         let state = &mut *self.state;
         state.request_rate.sample(state.monotonic_ns, state.stats.commands);
         let next = waiting::expire(state);
+        if state.config.timeout_s > 0 && state.clock.now_ms >= state.idle_look_ms {
+            state.idle_look_ms = state.clock.now_ms + IDLE_LOOK_MS;
+            connection::end_idle(state);
+        }
         let mut effect = state.new_effect();
         let (now_ms, mut slice) = (state.clock.now_ms, 0);
         // Ten slices of some hundred keys stay below a millisecond; what is left waits for the next round.
@@ -299,6 +315,12 @@ impl Active<'_> {
         // Invariant 12: a bug in a command is that command's error, not the end of the server.
         catch_unwind(AssertUnwindSafe(|| dispatch::request(state, session, args)))
             .unwrap_or_else(|panic| bug(args, &*panic))
+    }
+
+    /// The store's steady clock at the last request, nanoseconds; reads no clock.
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        self.state.monotonic_ns
     }
 
     /// The session itself.

@@ -39,6 +39,7 @@ pub(super) const COMMANDS: &[Spec] = &[
     row("with", bare, -2, "q AS (...) SELECT ...", "Queries with common table expressions."),
     row("create", bare, -2, "TABLE t (...) | INDEX i ON t (...)", "Makes a table or an index."),
     row("drop", bare, -2, "TABLE t | INDEX i", "Drops a table or an index."),
+    row("truncate", bare, -2, "[TABLE] t", "Empties a table at once."),
     row("alter", bare, -2, "TABLE t ...", "Changes a table (not supported yet)."),
     row("explain", bare, -2, "SELECT ...", "Tells how the rows of a statement would be found."),
     row("show", bare, -2, "TABLES | CREATE TABLE t | INDEXES FROM t", "Shows what tables and indexes there are."),

@@ -1,14 +1,17 @@
 //! Runs statements: finds or compiles what their text means, opens the undo scope, steps, shapes the reply.
 
 use super::cache::{Cache, Compiled};
-use super::constraint::RowEvaluator;
+use super::constraint::{RowEvaluator, foreign_key, link};
+use super::dml::returning::Returned;
+use super::dml::upsert::Upserting;
+use super::dml::{self, Extra};
 use super::error::sql;
 use super::run::{self, Current, Failure, Host, Outcome, Run, Traits};
 use super::sqlite::{Connection, Prepared, Step, functions, memory};
 use super::statement::{self, Class};
 use super::table_info::TableInfo;
-use super::token::quote_name;
-use super::{ddl, explain, fast, rewrite, schema, source, vtab};
+use super::token::{Token, quote_name};
+use super::{ddl, explain, fast, rewrite, schema, source, vtab, write};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::reply::{Blob, Reply};
@@ -16,6 +19,7 @@ use crate::table::batch::Batch;
 use crate::table::catalog::{TableId, ViewDef};
 use crate::table::datum::{Datum, DatumRef};
 use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// The SQL side of a store: a connection to SQLite that knows the store's tables, and the statements compiled for it.
@@ -45,7 +49,18 @@ pub struct Statement {
     traits: Arc<Traits>,
     names: Vec<Blob>,
     parameters: usize,
+    /// Those that SQLite knows of; the others are in `extra`.
+    bound: usize,
     readonly: bool,
+    /// The clauses that are not SQLite's.
+    extra: Option<Box<Extra>>,
+}
+
+impl Statement {
+    /// The same with clauses of ours, and so many parameters in all.
+    pub fn with_extra(self, extra: Extra, parameters: usize) -> Statement {
+        Statement { extra: Some(Box::new(extra)), parameters, ..self }
+    }
 }
 
 /// What is known of a result column.
@@ -129,20 +144,23 @@ fn synchronize(host: &mut dyn Host) -> Result<()> {
 fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
     let defs: Vec<_> = host.catalog().tables().cloned().collect();
     let views: Vec<_> = host.catalog().views().cloned().collect();
+    let mut links = link::resolve(host.catalog());
     let sql = host.sql();
     sql.cache.clear();
     if sql.connection.is_none() {
         sql.connection = Some(connect(&sql.current)?);
     }
     let Some(connection) = &sql.connection else { return Ok(()) };
-    let gone = |info: &Arc<TableInfo>| !defs.iter().any(|def| Arc::ptr_eq(def, &info.def));
+    // What a table has to do with others may change though it does not.
+    let linked = |info: &TableInfo| info.links.is_some() || links.contains_key(&info.def.id);
+    let gone = |info: &Arc<TableInfo>| linked(info) || !defs.iter().any(|def| Arc::ptr_eq(def, &info.def));
     for (_, info) in sql.tables.extract_if(|_, info| gone(info)) {
         connection.drop_module(&info.def.name);
         sql.rows.forget(info.def.id);
     }
     for def in &defs {
         if !sql.tables.contains_key(&def.id) {
-            let info = Arc::new(TableInfo::new(def)?);
+            let info = Arc::new(TableInfo { links: links.remove(&def.id).map(Box::new), ..TableInfo::new(def)? });
             vtab::register(connection, &info, &sql.current)?;
             sql.tables.insert(def.id, info);
         }
@@ -198,6 +216,12 @@ impl Sql {
         &mut self.rows
     }
 
+    /// SQLite's connection and the place of the current run, for statements inside statements.
+    pub fn entrance(&self) -> Result<(ManuallyDrop<Connection>, Arc<Current>)> {
+        let connection = self.connection.as_ref().map(Connection::lend).ok_or_else(|| sql("no connection"))?;
+        Ok((connection, self.current.clone()))
+    }
+
     /// The plan by key that a text with so many parameters has, if it is known.
     #[inline]
     pub fn planned(&self, text: &[u8], parameters: usize) -> Option<&fast::Plan> {
@@ -245,8 +269,10 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
         let is_last = i + 1 == forms.len();
         let traits = match class {
             Class::Ddl => break,
+            Class::Maintenance(name) => return maintain(host, name.as_deref()),
+            Class::Truncate(name) => return dml::truncate::execute(host, &name),
             Class::Query(traits) => traits,
-            Class::Explain(at, traits) => match explain::execute(host, &form[at..], traits) {
+            Class::Explain(at, traits) => match explained(host, &form[at..], traits) {
                 Err(_) if !is_last => continue,
                 reply => return reply,
             },
@@ -260,12 +286,32 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
             }
             return run_fast(host, bytes, &plan, params);
         }
-        match prepare(host, form, traits) {
+        match compile(host, form, &tokens, traits) {
             Err(_) if !is_last => {}
             statement => return run_statement(host, bytes, statement?, params),
         }
     }
     Err(Error::new(Code::Bug, "executor.rs: a statement without a form"))
+}
+
+fn explained(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Reply> {
+    let main = dml::main_text(text)?;
+    explain::execute(host, main.as_deref().unwrap_or(text), traits)
+}
+
+/// REINDEX and ANALYZE: an index is never out of step with its table (invariant 3), and statistics follow the rows, so
+/// what is left to do is to plan the statements anew.
+#[cold]
+fn maintain(host: &mut dyn Host, name: Option<&str>) -> Result<Reply> {
+    if let Some(name) = name {
+        let is_named = |index: &crate::table::catalog::IndexDef| index.name.eq_ignore_ascii_case(name);
+        let catalog = host.catalog();
+        if catalog.table(name).is_none() && !catalog.tables().any(|def| def.indexes.iter().any(is_named)) {
+            return Err(sql(format!("no such table or index: {name}")));
+        }
+    }
+    host.sql().cache.clear();
+    Ok(Reply::Int(0))
 }
 
 /// Runs a plan that needs no SQLite; if it turns out to need it, SQLite runs the statement.
@@ -297,8 +343,8 @@ pub fn run_slow(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> R
     let forms = rewrite::forms(host.catalog(), &text, &tokens);
     let mut result = Err(sql("not a query"));
     for form in &forms {
-        let (Class::Query(traits), _) = statement::classify(form)? else { break };
-        result = prepare(host, form, traits);
+        let (Class::Query(traits), tokens) = statement::classify(form)? else { break };
+        result = compile(host, form, &tokens, traits);
         if result.is_ok() {
             break;
         }
@@ -310,23 +356,40 @@ pub fn run_slow(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> R
     run_until_ready(host, &mut statement, params)
 }
 
+/// Compiles a statement that is SQLite's, or whose text has clauses of ours.
+fn compile(host: &mut dyn Host, text: &str, tokens: &[Token<'_>], traits: Traits) -> Result<Statement> {
+    match dml::compile(host, text, tokens)? {
+        Some(statement) => Ok(statement),
+        None => prepare(host, text, traits),
+    }
+}
+
+/// Compiles expressions over rows in hand.
+pub fn prepare_part(host: &mut dyn Host, text: &str) -> Result<Prepared> {
+    prepare_until_ready(host, &statement::with_set_quoted(text), &Traits::PART)
+}
+
 /// Compiles a statement with SQLite.
 pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statement> {
     synchronize(host)?;
     let text = &*statement::with_set_quoted(text);
     let traits = Arc::new(traits);
-    super::sqlite::world::set_now(host.now_us());
-    let prepared = loop {
-        match prepare_once(host, text, &traits) {
-            Ok(prepared) => break prepared,
-            Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
-        }
-    };
+    let prepared = prepare_until_ready(host, text, &traits)?;
     let count = prepared.column_count();
     let names = (0..count).map(|i| Blob::from_slice(prepared.column_name(i).as_bytes())).collect();
     let (parameters, readonly) = (prepared.parameter_count(), prepared.is_readonly());
-    Ok(Statement { prepared, traits, names, parameters, readonly })
+    Ok(Statement { prepared, traits, names, parameters, bound: parameters, readonly, extra: None })
+}
+
+fn prepare_until_ready(host: &mut dyn Host, text: &str, traits: &Traits) -> Result<Prepared> {
+    super::sqlite::world::set_now(host.now_us());
+    loop {
+        match prepare_once(host, text, traits) {
+            Ok(prepared) => return Ok(prepared),
+            Err(Failure::Error(error)) => return Err(error),
+            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
+        }
+    }
 }
 
 fn prepare_once(host: &mut dyn Host, text: &str, traits: &Traits) -> Outcome<Prepared> {
@@ -407,65 +470,106 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
     super::sqlite::world::set_now(host.now_us());
     let deadline_ns = host.deadline_ns();
     let sql_side = host.sql();
+    let (connection, current) = sql_side.entrance()?;
     sql_side.running += 1;
-    let Some(connection) = sql_side.connection.as_ref().map(Connection::lend) else {
-        return Err(sql("no connection").into());
-    };
-    let current = sql_side.current.clone();
-    let traits = statement.traits.clone();
-    let mut run = Run::new(host, &traits);
+    let Statement { prepared, traits, names, bound, extra, .. } = statement;
+    let mut run = Run::new(host, traits);
     run.deadline_ns = deadline_ns;
+    let mut returning = None;
+    if let Some(extra) = extra {
+        run.upserting = extra.upsert.as_mut().map(|upsert| Upserting { upsert, params });
+        run.returned = extra.returning.is_some().then(Returned::default);
+        returning = extra.returning.as_mut();
+    }
     let result = memory::limited(limits::SQL_MEMORY_BYTES_MAX, || {
-        current.enter(&mut run, || step(&connection, statement, params))
+        current.enter(&mut run, || step(&connection, prepared, names, &params[..*bound]))
     });
-    let (failure, changed) = (run.failure.take(), run.changed);
+    if result.is_ok()
+        && let Some(table) = run.deferred_of
+    {
+        write_deferred(&mut run, table);
+    }
+    if result.is_ok() && run.failure.is_none() {
+        run.failure = foreign_key::finish(&mut run).err();
+    }
+    let (failure, changed, returned) = (run.failure.take(), run.changed, run.returned.take());
     drop(run);
-    host.sql().running -= 1;
-    match (failure, result) {
+    let reply = match (failure, result) {
         (Some(failure), _) => Err(failure),
         (None, Err(error)) => Err(error.into()),
-        (None, Ok(rows)) if statement.names.is_empty() => {
+        (None, Ok(_)) if let Some((returning, returned)) = returning.zip(returned) => {
+            let rows = || returning.reply(host, params, &returned).map(Reply::Array);
+            memory::limited(limits::SQL_MEMORY_BYTES_MAX, rows)
+        }
+        (None, Ok(rows)) if names.is_empty() => {
             debug_assert!(rows.is_empty());
             Ok(Reply::Int(changed as i64))
         }
         (None, Ok(rows)) => Ok(Reply::Array(rows)),
-    }
+    };
+    host.sql().running -= 1;
+    reply
+}
+
+/// Writes the rows of an UPDATE that had to wait for each other.
+#[cold]
+fn write_deferred(run: &mut Run<'_>, table: TableId) {
+    let info = run.host.sql().info(table).cloned();
+    let result = info.map_or(Ok(()), |info| write::finish(run, &info));
+    run.failure = run.failure.take().or(result.err());
 }
 
 /// Steps a statement to its end: the names of its columns, then its rows.
-fn step(connection: &Connection, statement: &mut Statement, params: &[DatumRef<'_>]) -> Result<Vec<Reply>> {
+fn step(
+    connection: &Connection,
+    prepared: &mut Prepared,
+    names: &[Blob],
+    params: &[DatumRef<'_>],
+) -> Result<Vec<Reply>> {
     for (i, value) in params.iter().enumerate() {
-        statement.prepared.bind(i + 1, *value)?;
+        prepared.bind(i + 1, *value)?;
     }
-    let columns = statement.names.len();
     let mut rows = Vec::new();
-    if columns > 0 {
-        rows.push(Reply::Array(statement.names.iter().cloned().map(Reply::Bulk).collect()));
+    if !names.is_empty() {
+        rows.push(Reply::Array(names.iter().cloned().map(Reply::Bulk).collect()));
     }
     let mut bytes = 0;
     loop {
-        match statement.prepared.step() {
+        match prepared.step() {
             Step::Done => return Ok(rows),
             Step::Failed(code) => return Err(connection.error(code, "")),
             Step::Row => {
-                let mut row = Vec::with_capacity(columns);
-                for column in 0..columns {
-                    let value = statement.prepared.column(column);
-                    bytes += size_of::<Reply>() + length(value);
-                    row.push(match value {
-                        // Rows hold UTF-8 only, but an expression can make a text of any bytes.
-                        DatumRef::Text(text) if std::str::from_utf8(text).is_err() => Reply::bulk(text),
-                        value => reply(value),
-                    });
-                }
-                rows.push(Reply::Array(row));
-                if bytes > limits::SQL_RESULT_BYTES_MAX {
-                    let text = format!("the result is larger than {} bytes: use LIMIT", limits::SQL_RESULT_BYTES_MAX);
-                    return Err(Error::new(Code::Limit, text));
-                }
+                rows.push(row(prepared, names.len(), &mut bytes)?);
+                check_result_size(bytes)?;
             }
         }
     }
+}
+
+/// The row on which a statement stands; its size is added to `bytes`.
+#[inline]
+pub fn row(prepared: &mut Prepared, columns: usize, bytes: &mut usize) -> Result<Reply> {
+    let mut row = Vec::with_capacity(columns);
+    for column in 0..columns {
+        let value = prepared.column(column);
+        *bytes += size_of::<Reply>() + length(value);
+        row.push(match value {
+            // Rows hold UTF-8 only, but an expression can make a text of any bytes.
+            DatumRef::Text(text) if std::str::from_utf8(text).is_err() => Reply::bulk(text),
+            value => reply(value),
+        });
+    }
+    Ok(Reply::Array(row))
+}
+
+/// An error when a result has too many bytes.
+#[inline]
+pub fn check_result_size(bytes: usize) -> Result<()> {
+    if bytes > limits::SQL_RESULT_BYTES_MAX {
+        let text = format!("the result is larger than {} bytes: use LIMIT", limits::SQL_RESULT_BYTES_MAX);
+        return Err(Error::new(Code::Limit, text));
+    }
+    Ok(())
 }
 
 /// The steps of an EXPLAIN QUERY PLAN: id, id of the step it belongs to, text.

@@ -3,6 +3,7 @@
 pub mod cache;
 pub mod constraint;
 pub mod ddl;
+pub mod dml;
 pub mod error;
 pub mod executor;
 mod explain;

@@ -1,5 +1,8 @@
 //! One run of a statement: what its callbacks work on, whom they may ask, and how it ended early.
 
+use super::constraint::foreign_key::Pending;
+use super::dml::returning::Returned;
+use super::dml::upsert::Upserting;
 use super::executor::Sql;
 use super::vtab::transient::Transient;
 use crate::engine::{ReadError, Source, Wanted};
@@ -122,6 +125,10 @@ impl Traits {
     /// Of a statement of which nothing need be known.
     pub const NONE: Traits =
         Traits { parameters: false, casts: false, explains: false, inserted: None, default_values: false };
+
+    /// Of expressions over rows in hand.
+    pub const PART: Traits =
+        Traits { parameters: true, casts: true, explains: false, inserted: None, default_values: false };
 }
 
 /// One run of a statement.
@@ -142,6 +149,16 @@ pub struct Run<'a> {
     pub asked: HashMap<(TableId, u16), u32>,
     /// The largest number that the rows made so far have in the AUTOINCREMENT column.
     pub last_number: i64,
+    /// What to do with rows that cannot be inserted.
+    pub upserting: Option<Upserting<'a>>,
+    /// The rows written, when the statement returns them.
+    pub returned: Option<Returned>,
+    /// Rows to be written when their keys are free; see `write::finish`.
+    pub deferred: Returned,
+    /// The table of these rows.
+    pub deferred_of: Option<TableId>,
+    /// What its writes left of foreign keys to be looked at.
+    pub foreign_keys: Pending,
     /// Columns that an INSERT does not name; made at its first row.
     omitted: Option<Vec<bool>>,
     /// Buffers of the write path: rows to write, ids written, the row as it was.
@@ -164,6 +181,11 @@ impl<'a> Run<'a> {
             transients: HashMap::new(),
             asked: HashMap::new(),
             last_number: 0,
+            upserting: None,
+            returned: None,
+            deferred: Returned::default(),
+            deferred_of: None,
+            foreign_keys: Pending::default(),
             omitted: None,
             rows: Batch::new(),
             ids: Vec::new(),

@@ -1,6 +1,7 @@
 //! What statements need to know of a table beyond its definition, made once for each definition.
 
 use super::constraint::Rules;
+use super::constraint::link::Links;
 use super::error::sql;
 use super::token::{Kind, Token, Tokens};
 use crate::error::Result;
@@ -24,6 +25,8 @@ pub struct TableInfo {
     pub sequence_column: Option<usize>,
     /// CHECKs and generated columns.
     pub rules: Option<Box<Rules>>,
+    /// Foreign keys, its own and those of tables that refer to it.
+    pub links: Option<Box<Links>>,
 }
 
 /// A column's default.
@@ -68,6 +71,7 @@ impl TableInfo {
             computed_defaults: defaults.iter().enumerate().filter_map(computed).collect(),
             sequence_column: def.columns.iter().position(|c| c.autoincrement),
             rules: Rules::new(def)?.map(Box::new),
+            links: None,
             defaults,
         })
     }

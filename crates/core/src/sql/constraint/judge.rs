@@ -54,7 +54,6 @@ pub fn index_expression(def: &TableDef, expression: &str) -> Result<Kind> {
         make(&connection, def)?;
         run(&connection, &format!("CREATE INDEX judged ON {table} (({expression}\n))"))?;
         run(&connection, &format!("CREATE TABLE \"judge of types\" AS SELECT ({expression}\n) AS e FROM {table}"))?;
-        let collation = run(&connection, "SELECT coll FROM pragma_index_xinfo('judged') WHERE key = 1")?;
         let ctype = run(&connection, "SELECT type FROM pragma_table_info('judge of types')")?;
         let ctype = match &*ctype {
             "" => ColumnType::Any,
@@ -63,10 +62,36 @@ pub fn index_expression(def: &TableDef, expression: &str) -> Result<Kind> {
             "REAL" => ColumnType::Real,
             _ => return Err(sql("an index on a CAST AS NUMERIC is not supported: cast to INTEGER, REAL or TEXT")),
         };
-        let collation = vtab::collation_named(collation.as_bytes()).unwrap_or_default();
+        let collation = collation_of(&connection, &format!("SELECT ({expression}\n) = 'x' FROM {table}"))?;
         Ok(Kind { ctype, collation })
     };
     judged().map_err(|error| about(error, &whose))
+}
+
+/// The collation of the comparison that a query returns: that of the last one in the program that SQLite makes of it.
+fn collation_of(connection: &Connection, query: &str) -> Result<Collation> {
+    let mut program = connection.prepare(&format!("EXPLAIN {query}"), false)?;
+    let mut collation = Collation::default();
+    while program.step() == Step::Row {
+        let opcode = text_of(program.column(1));
+        if opcode == "ResultRow" {
+            break;
+        }
+        if matches!(&*opcode, "Eq" | "Ne") {
+            let name = text_of(program.column(5));
+            // "NOCASE-8"
+            let name = name.split('-').next().unwrap_or_default();
+            collation = vtab::collation_named(name.as_bytes()).unwrap_or_default();
+        }
+    }
+    Ok(collation)
+}
+
+fn text_of(value: DatumRef<'_>) -> String {
+    match value {
+        DatumRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        _ => String::new(),
+    }
 }
 
 /// Judges the condition of a partial index.

@@ -4,7 +4,9 @@
 //! demands nothing has no [`Rules`], and pays nothing.
 
 mod evaluator;
+pub mod foreign_key;
 pub mod judge;
+pub mod link;
 mod rules;
 
 pub use evaluator::RowEvaluator;

@@ -3,6 +3,7 @@
 use super::key::{self, Encoded, KeyColumn, KeyValues};
 use super::read::{Condition, Reader, Value, index_of_all};
 use crate::reply::Reply;
+use crate::sql::constraint::foreign_key;
 use crate::sql::executor::in_scope;
 use crate::sql::run::{Failure, Host, Outcome, Run, Traits};
 use crate::sql::table_info::TableInfo;
@@ -90,6 +91,7 @@ fn read_columns(reader: &mut Reader<'_>, info: &TableInfo, places: &mut [Option<
 /// Runs an INSERT.
 pub fn insert(host: &mut dyn Host, plan: &Insert, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
     let several = plan.values.len() > plan.width || plan.on_conflict == OnConflict::Replace;
+    let several = several || plan.info.links.is_some();
     in_scope(host, several, |host| {
         let evaluator = host.sql().evaluator();
         let evaluate = &mut |text: &str| evaluator.evaluate(text).map_err(Failure::from);
@@ -106,6 +108,7 @@ pub fn insert(host: &mut dyn Host, plan: &Insert, params: &[DatumRef<'_>]) -> Ou
             write::encode(&mut run, &plan.info, &given, plan.on_conflict, evaluate, &mut rows)?;
         }
         write::insert_encoded(&mut run, &plan.info, &rows, plan.on_conflict)?;
+        foreign_key::finish(&mut run)?;
         Ok(Some(Reply::Int(run.changed as i64)))
     })
 }
@@ -186,7 +189,7 @@ pub fn compile_update(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<Up
 /// Runs an UPDATE.
 pub fn update(host: &mut dyn Host, plan: &Update, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
     let Some(ids) = plan.target.find(host, params)? else { return Ok(None) };
-    in_scope(host, ids.len() > 1, |host| {
+    in_scope(host, ids.len() > 1 || plan.target.info.links.is_some(), |host| {
         let given: SmallVec<[Given<'_>; 16]> = plan
             .values
             .iter()
@@ -196,6 +199,7 @@ pub fn update(host: &mut dyn Host, plan: &Update, params: &[DatumRef<'_>]) -> Ou
         for id in &ids {
             write::update(&mut run, &plan.target.info, *id, &given, OnConflict::Abort)?;
         }
+        foreign_key::finish(&mut run)?;
         Ok(Some(Reply::Int(run.changed as i64)))
     })
 }
@@ -218,6 +222,7 @@ pub fn delete(host: &mut dyn Host, plan: &Delete, params: &[DatumRef<'_>]) -> Ou
         for id in &ids {
             write::delete(&mut run, &plan.target.info, *id)?;
         }
+        foreign_key::finish(&mut run)?;
         Ok(Some(Reply::Int(run.changed as i64)))
     })
 }

@@ -8,10 +8,12 @@ use super::Edit;
 use super::matcher::Pattern;
 use super::scope::{Clause, Named, and_terms, clauses, tables};
 use crate::sql::token::{Token, Tokens, quote_name};
-use crate::table::catalog::ColumnDef;
+use crate::sql::vtab;
+use crate::table::catalog::{Catalog, ColumnDef};
+use crate::table::types::Collation;
 
 /// The edits that make a query use hidden columns.
-pub fn use_columns(catalog: &crate::table::catalog::Catalog, tokens: &[Token<'_>]) -> Vec<Edit> {
+pub fn use_columns(catalog: &Catalog, tokens: &[Token<'_>]) -> Vec<Edit> {
     let mut edits = Vec::new();
     for named in tables(catalog, tokens) {
         let is_filter = |column: &ColumnDef| named.def.indexes.iter().any(|i| i.filter == Some(column.position));
@@ -33,6 +35,17 @@ fn column_text(named: &Named, column: &ColumnDef, qualified: bool) -> String {
     if qualified { format!("{}.{name}", quote_name(&named.alias)) } else { name }
 }
 
+/// The column in the place of its expression. If that brings a collation along, it must be told; what other collations the
+/// query names would then weigh less, so with any of them the expression stays.
+fn value_text(query: &[Token<'_>], named: &Named, column: &ColumnDef, qualified: bool) -> Option<String> {
+    let text = column_text(named, column, qualified);
+    match column.collation {
+        Collation::Binary => Some(text),
+        _ if query.iter().any(|t| t.is_word("COLLATE")) => None,
+        collation => Some(format!("{text} COLLATE {}", vtab::name(collation))),
+    }
+}
+
 fn replace(query: &[Token<'_>], named: &Named, column: &ColumnDef, wanted: &[Token<'_>], edits: &mut Vec<Edit>) {
     let pattern = Pattern::new(wanted, &named.def);
     let clauses = clauses(query);
@@ -44,7 +57,8 @@ fn replace(query: &[Token<'_>], named: &Named, column: &ColumnDef, wanted: &[Tok
         let Some(found) = pattern.at(query, at, named).filter(|_| fits) else { continue };
         if pattern.stands_alone(at.checked_sub(1).and_then(|n| query.get(n)), query.get(found.end)) {
             let (start, end) = (query[at].start, query[found.end - 1].end());
-            edits.push(Edit { start, end, text: column_text(named, column, found.qualified) });
+            let text = value_text(query, named, column, found.qualified);
+            edits.extend(text.map(|text| Edit { start, end, text }));
         }
     }
 }

@@ -5,6 +5,7 @@ use super::{all_or_none, check_name};
 use crate::error::{Error, Result};
 use crate::reply::Reply;
 use crate::sql::constraint::judge;
+use crate::sql::constraint::link::link_of;
 use crate::sql::ddl::{Column, CreateTable};
 use crate::sql::error::sql;
 use crate::sql::executor::{self, Sql};
@@ -12,7 +13,7 @@ use crate::sql::run::Host;
 use crate::sql::statement;
 use crate::sql::table_info::Default;
 use crate::sql::token::quote_name;
-use crate::table::catalog::TableDef;
+use crate::table::catalog::{Catalog, TableDef};
 use crate::table::types::{self, ColumnType};
 
 /// Names of engines that mean the one there is: tables in memory.
@@ -58,7 +59,30 @@ fn define(host: &mut dyn Host, statement: &CreateTable) -> Result<TableDef> {
     check_sequence(&def)?;
     check_defaults(host.sql(), &def)?;
     def.foreign_keys = statement.foreign_keys.clone();
+    check_foreign_keys(host.catalog(), &def)?;
     Ok(def)
+}
+
+/// The referring columns must be there; so must the parent's key, unless the parent is made later.
+fn check_foreign_keys(catalog: &Catalog, def: &TableDef) -> Result<()> {
+    for key in &def.foreign_keys {
+        for name in &key.columns {
+            if def.column(name).is_none_or(|(_, column)| column.hidden) {
+                return Err(sql(format!("unknown column {name} in a foreign key of table {}", def.name)));
+            }
+        }
+        let exists = catalog.table(&key.parent).is_some() || key.parent.eq_ignore_ascii_case(&def.name);
+        if let (true, Err(why)) = (exists, link_of(catalog, def, key).parent) {
+            return Err(sql(why));
+        }
+        if !key.parent_columns.is_empty() && key.parent_columns.len() != key.columns.len() {
+            return Err(sql(format!(
+                "a foreign key of table {} does not have as many columns as it refers to",
+                def.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn add_column(def: &mut TableDef, column: &Column) -> Result<()> {

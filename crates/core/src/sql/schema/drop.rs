@@ -5,7 +5,7 @@ use super::{all_or_none, check_name, table};
 use crate::engine::Kept;
 use crate::error::Result;
 use crate::reply::Reply;
-use crate::sql::constraint::requalified;
+use crate::sql::constraint::{foreign_key, requalified};
 use crate::sql::ddl::{Drop, Rename};
 use crate::sql::error::sql;
 use crate::sql::run::Host;
@@ -26,6 +26,10 @@ pub fn tables(host: &mut dyn Host, statement: &Drop) -> Result<Reply> {
         } else if !statement.if_exists {
             return Err(sql(format!("no such table: {name}")));
         }
+    }
+    for name in &names {
+        let def = table(host.catalog(), name)?;
+        foreign_key::refuse_drop(host, &def, &names)?;
     }
     if let [name] = names[..] {
         let (tables, changes) = host.write()?;
@@ -58,7 +62,7 @@ pub fn index(host: &mut dyn Host, statement: &Drop) -> Result<Reply> {
 }
 
 /// Frees what a table or index held without holding up the store.
-fn free_elsewhere(kept: Kept) {
+pub fn free_elsewhere(kept: Kept) {
     let thread = std::thread::Builder::new().name("peryton-free".into());
     // Without a thread it is freed here, when the closure is dropped.
     let _ = thread.spawn(move || drop(kept));

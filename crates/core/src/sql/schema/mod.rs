@@ -7,7 +7,8 @@ mod script;
 mod show;
 mod view;
 
-pub use script::create_statement;
+pub use drop::free_elsewhere;
+pub use script::{create_statement, filter_of};
 pub use show::{method, rows, show_index_name, text};
 
 use super::ddl::Ddl;

@@ -3,7 +3,9 @@
 mod bounds;
 mod constraints;
 mod definitions;
+mod dml;
 mod effects;
+mod foreign_keys;
 mod mishaps;
 mod oracle;
 mod statements;

@@ -152,8 +152,9 @@ unsafe extern "C" fn x_connect(
 /// The columns as SQLite is to know them: by base type and collation.
 pub fn declaration(def: &TableDef) -> String {
     let column = |c: &crate::table::catalog::ColumnDef| {
-        let collation =
-            if c.collation == Collation::Binary { String::new() } else { format!(" COLLATE {}", name(c.collation)) };
+        // SQLite looks for the collation of a hidden column in the wrong place; queries name it instead.
+        let plain = c.collation == Collation::Binary || c.hidden;
+        let collation = if plain { String::new() } else { format!(" COLLATE {}", name(c.collation)) };
         let (ctype, hidden) = match (c.ctype.sqlite_name(), c.hidden) {
             // SQLite takes the word HIDDEN for the type when there is none, and its values for numbers.
             ("", true) => ("BLOB", " HIDDEN"),
@@ -491,6 +492,7 @@ unsafe extern "C" fn x_update(
                 if new != old {
                     return Err(Error::new(Code::Sql, "a row id cannot be changed").into());
                 }
+                let on_conflict = if on_conflict == OnConflict::Abort { OnConflict::Defer } else { on_conflict };
                 write::update(run, &table.info, RowId(id as u64), &given, on_conflict).map(|_| ())
             }
             (DatumRef::Null, [_, new, values @ ..]) => {
