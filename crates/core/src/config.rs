@@ -34,6 +34,8 @@ pub struct Config {
     pub maxclients: usize,
     /// How long one SQL statement may run, milliseconds; 0: for ever.
     pub statement_timeout_ms: u64,
+    /// How long a read may hold the store before it goes on in another thread, microseconds.
+    pub statement_slice_us: u64,
     /// Settings kept only so that clients that set or read them go on working.
     pub inert: Vec<(&'static str, String)>,
 }
@@ -65,6 +67,7 @@ impl Default for Config {
             timeout_s: 0,
             maxclients: 10_000,
             statement_timeout_ms: 60_000,
+            statement_slice_us: limits::READ_SLICE_US,
             inert: INERT.iter().map(|(name, value, _)| (*name, value.to_string())).collect(),
         }
     }
@@ -271,6 +274,11 @@ pub static PARAMETERS: &[Parameter] = &[
         name: "statement-timeout",
         get: |c, _| c.statement_timeout_ms.to_string(),
         set: |c, _, v| integer(v, 0..=i64::MAX).map(|n| c.statement_timeout_ms = n),
+    },
+    Parameter {
+        name: "statement-slice",
+        get: |c, _| c.statement_slice_us.to_string(),
+        set: |c, _, v| integer(v, 0..=60_000_000).map(|n| c.statement_slice_us = n),
     },
     threshold!("hash-max-listpack-entries", hash_entries, integer, 0..=i64::MAX),
     threshold!("hash-max-ziplist-entries", hash_entries, integer, 0..=i64::MAX),

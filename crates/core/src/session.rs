@@ -57,8 +57,13 @@ pub struct Multi {
 /// A request kept for later.
 pub type OwnedRequest = Vec<Box<[u8]>>;
 
-/// A session waiting inside a blocking command.
-#[derive(Debug)]
+/// Work done for a session in another thread, which ends when the session no longer waits for it.
+pub trait Elsewhere: Send + Sync {
+    /// Has it end soon.
+    fn cancel(&self);
+}
+
+/// A session waiting inside a blocking command, or for a long read.
 pub struct Blocked {
     /// The request, run again when one of its keys is ready.
     pub request: OwnedRequest,
@@ -68,6 +73,8 @@ pub struct Blocked {
     pub deadline_ms: Option<i64>,
     /// The answer when time is up.
     pub on_timeout: Reply,
+    /// What is done for it in another thread.
+    pub elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 /// The state of one client.

@@ -149,6 +149,13 @@ impl Source for Memory {
         }
     }
 
+    fn skip(&self, cursor: &mut Cursor, rows: u64) -> Read<bool> {
+        match cursor.frozen().cloned() {
+            None => Ok(read::skip(self.table(cursor.table())?, cursor, rows)?),
+            Some(view) => view.skip(cursor, rows),
+        }
+    }
+
     #[inline]
     fn row<'a>(&'a self, cursor: &'a Cursor) -> Row<'a> {
         match (cursor.frozen(), self.table(cursor.table())) {

@@ -9,7 +9,7 @@ use super::link::{Link, Links, Values};
 use crate::engine::{Access, Cursor};
 use crate::error::{Code, Error, Result};
 use crate::limits;
-use crate::sql::run::{Failure, Host, Outcome, Run};
+use crate::sql::run::{Host, Outcome, Run, until_ready};
 use crate::sql::table_info::{Default, TableInfo};
 use crate::sql::write::{self, Given, OnConflict};
 use crate::table::batch::Batch;
@@ -311,13 +311,7 @@ pub fn refuse_drop(host: &mut dyn Host, def: &TableDef, going: &[&str]) -> Resul
 
 /// Has any row of a table a value in all of these columns?
 fn refers(host: &mut dyn Host, child: &TableDef, columns: &[String]) -> Result<bool> {
-    loop {
-        match any_row(host, child, columns) {
-            Ok(found) => return Ok(found),
-            Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
-        }
-    }
+    until_ready(host, |host| any_row(host, child, columns))
 }
 
 fn any_row(host: &mut dyn Host, child: &TableDef, columns: &[String]) -> Outcome<bool> {

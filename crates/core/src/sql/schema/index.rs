@@ -8,7 +8,7 @@ use crate::sql::constraint::{self, judge};
 use crate::sql::ddl::{CreateIndex, Key, KeyKind, KeyOn, KeyPart};
 use crate::sql::error::sql;
 use crate::sql::executor::{in_scope, table_info};
-use crate::sql::run::{Failure, Host, Outcome, Run, Traits};
+use crate::sql::run::{Host, Outcome, Run, Traits, until_ready};
 use crate::sql::table_info::TableInfo;
 use crate::sql::write;
 use crate::table::batch::Batch;
@@ -173,13 +173,7 @@ fn refresh_rows(host: &mut dyn Host, name: &str) -> Result<()> {
     let info = table_info(host, name)?;
     let mut from = RowId(0);
     loop {
-        let batch = loop {
-            match in_scope(host, true, |host| refresh_batch(host, &info, from)) {
-                Ok(next) => break next,
-                Err(Failure::Error(error)) => return Err(error),
-                Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
-            }
-        };
+        let batch = until_ready(host, |host| in_scope(host, true, |host| refresh_batch(host, &info, from)))?;
         match batch {
             Some(next) => from = next,
             None => return Ok(()),

@@ -8,6 +8,7 @@ mod effects;
 mod foreign_keys;
 mod mishaps;
 mod oracle;
+mod plans;
 mod statements;
 
 use super::run::{Host, Shape};
