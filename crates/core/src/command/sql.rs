@@ -4,7 +4,7 @@ use super::context::{Context, Origin};
 use super::dispatch;
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use crate::ds::number;
-use crate::engine::{Capabilities, Source, Wanted};
+use crate::engine::{Capabilities, Source, TableMemory, Wanted};
 use crate::error::{Code, Error, Result};
 use crate::keyspace::entry::EntryRef;
 use crate::limits;
@@ -13,7 +13,7 @@ use crate::reply::Reply;
 use crate::session::{Blocked, Door, NoWaker, Session, SessionId};
 use crate::sql::{self, Ahead, Host, Shape, Sql, source};
 use crate::state::State;
-use crate::table::catalog::Catalog;
+use crate::table::catalog::{Catalog, TableId};
 use crate::table::datum::{Datum, DatumRef};
 use crate::txn::{TableChanges, Tables};
 use crate::value::{Hash, List, Set, ZSet};
@@ -190,6 +190,10 @@ impl Host for Statement<'_, '_> {
             _ => {}
         }
         Ok((&mut self.ctx.state.tables, &mut self.ctx.effect.tables))
+    }
+
+    fn table_memory(&self, table: TableId) -> Option<TableMemory> {
+        self.ctx.state.tables.engine().memory(table).ok()
     }
 
     fn check_memory(&self) -> Result<()> {

@@ -11,7 +11,7 @@ use super::sqlite::{Connection, Prepared, Step, functions, memory};
 use super::statement::{self, Class};
 use super::table_info::TableInfo;
 use super::token::{Token, quote_name};
-use super::{ddl, explain, fast, rewrite, schema, source, vtab, write};
+use super::{catalog_tables, ddl, explain, fast, rewrite, schema, source, vtab, write};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::reply::{Blob, Reply};
@@ -181,7 +181,7 @@ fn follow_views(connection: &Connection, known: &mut Vec<Arc<ViewDef>>, views: V
     }
     for view in views {
         if !is_in(known, &view) {
-            connection.define(&statement::with_set_quoted(&view.sql))?;
+            connection.define(&statement::with_sources_quoted(&view.sql))?;
             known.push(view);
         }
     }
@@ -193,6 +193,7 @@ fn connect(current: &Arc<Current>) -> Result<Connection> {
     functions::register(&connection)?;
     vtab::row_values::register(&connection)?;
     source::register(&connection, current)?;
+    catalog_tables::register(&connection, current)?;
     let context = Arc::as_ptr(current).cast_mut().cast();
     // SAFETY: `current` lives as long as `Sql`, which drops the connection first.
     unsafe { connection.set_progress(PROGRESS_STEPS, Some(run::check_progress), context) };
@@ -230,6 +231,11 @@ impl Sql {
     #[inline]
     pub fn planned(&self, text: &[u8], parameters: usize) -> Option<&fast::Plan> {
         self.cache.fast(text).filter(|plan| plan.parameters() == parameters)
+    }
+
+    /// The statements in the cache and how they were used.
+    pub fn statements(&self) -> impl Iterator<Item = (&[u8], super::cache::Usage)> {
+        self.cache.usages()
     }
 
     /// Texts whose compiled form is kept.
@@ -372,13 +378,13 @@ fn compile(host: &mut dyn Host, text: &str, tokens: &[Token<'_>], traits: Traits
 
 /// Compiles expressions over rows in hand.
 pub fn prepare_part(host: &mut dyn Host, text: &str) -> Result<Prepared> {
-    prepare_until_ready(host, &statement::with_set_quoted(text), &Traits::PART)
+    prepare_until_ready(host, &statement::with_sources_quoted(text), &Traits::PART)
 }
 
 /// Compiles a statement with SQLite.
 pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statement> {
     synchronize(host)?;
-    let quoted = statement::with_set_quoted(text);
+    let quoted = statement::with_sources_quoted(text);
     let text = &*vtab::row_values::with_hints(&quoted);
     let traits = Arc::new(traits);
     let prepared = match prepare_until_ready(host, text, &traits) {
@@ -419,13 +425,25 @@ fn run_statement(host: &mut dyn Host, text: &[u8], mut statement: Statement, par
         return Err(wrong_count(wants, params.len()));
     }
     let version = host.sql().version;
+    let begun_ns = host.monotonic_ns();
     let reply = run_until_ready(host, &mut statement, text, params);
     statement.prepared.reset();
+    let ns = host.monotonic_ns().saturating_sub(begun_ns);
     let sql = host.sql();
     if sql.version == version {
         sql.cache.check_in(text, statement);
+        sql.cache.note(text, ns, reply.as_ref().map_or(0, row_count));
     }
     reply
+}
+
+/// The rows that a statement returned or changed.
+fn row_count(reply: &Reply) -> u64 {
+    match reply {
+        Reply::Array(rows) => rows.len().saturating_sub(1) as u64,
+        Reply::Int(changed) => (*changed).max(0) as u64,
+        _ => 0,
+    }
 }
 
 /// Runs a statement; when the engine must fetch something first, the statement is undone and run again. A read that

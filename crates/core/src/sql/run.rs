@@ -5,7 +5,7 @@ use super::dml::returning::Returned;
 use super::dml::upsert::Upserting;
 use super::executor::Sql;
 use super::vtab::transient::Transient;
-use crate::engine::{ReadError, Source, Wanted};
+use crate::engine::{ReadError, Source, TableMemory, Wanted};
 use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
 use crate::table::batch::Batch;
@@ -60,6 +60,11 @@ pub trait Host {
     /// An error when there is no memory for another row.
     fn check_memory(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// The bytes of a table, by part, where that is known.
+    fn table_memory(&self, _table: TableId) -> Option<TableMemory> {
+        None
     }
 
     /// The instant that the statement sees, microseconds since 1970.

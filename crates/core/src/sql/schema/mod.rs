@@ -8,8 +8,8 @@ mod show;
 mod view;
 
 pub use drop::free_elsewhere;
-pub use script::{create_statement, filter_of};
-pub use show::{method, rows, show_index_name, text};
+pub use script::{action_words, create_statement, filter_of};
+pub use show::{index_columns, key_word, method, rows, show_index_name, text};
 
 use super::ddl::Ddl;
 use super::error::sql;
@@ -43,9 +43,15 @@ fn table(catalog: &Catalog, name: &str) -> Result<Arc<TableDef>> {
     catalog.table(name).cloned().ok_or_else(|| sql(format!("no such table: {name}")))
 }
 
+/// Does the name begin like those of SQLite's or of the catalog's own tables?
+fn own_prefix(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.starts_with("sqlite_") || name.starts_with("information_schema")
+}
+
 /// Refuses names that are ours or SQLite's.
 fn check_name(what: &str, name: &str) -> Result<()> {
-    if source::is_own_name(name) || name.to_ascii_lowercase().starts_with("sqlite_") {
+    if source::is_own_name(name) || own_prefix(name) {
         return Err(sql(format!("a {what} cannot be called {name}: the name is Peryton's own")));
     }
     Ok(())

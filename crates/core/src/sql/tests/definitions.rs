@@ -1,6 +1,6 @@
 //! What definitions do and refuse, one behaviour each.
 
-use super::{TestStore, rows_of, text_of};
+use super::{TestStore, text_of};
 use crate::env::Xoshiro;
 use crate::reply::Reply;
 use crate::table::datum::Datum;
@@ -286,5 +286,65 @@ fn what_is_shown_makes_the_same_table() {
         };
         assert_eq!(plain(first), plain(second), "seed {seed}: {statements:?}");
     }
-    let _ = rows_of;
+}
+
+#[test]
+fn the_catalog_is_read_by_queries() {
+    let mut store = TestStore::with(&[
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, a INT CHECK (a > 0), b TEXT COLLATE NOCASE DEFAULT 'x', c INT AS (a + 1), \
+         up INT CONSTRAINT upward REFERENCES t ON DELETE CASCADE)",
+        "CREATE INDEX i ON t (lower(b), a DESC) WHERE a > 5",
+        "CREATE VIEW v AS SELECT table_name FROM information_schema.tables",
+        "INSERT INTO t (a) VALUES (1), (2), (9)",
+    ]);
+    let mut texts = |query: &str| -> Vec<String> {
+        let rows = store.rows(query, &[]);
+        rows.iter().map(|row| row.iter().map(text_of).collect::<Vec<_>>().join(" ")).collect()
+    };
+    assert_eq!(
+        vec!["t BASE TABLE memory 3 1", "v VIEW NULL NULL NULL"],
+        texts(
+            "SELECT table_name, table_type, engine, table_rows, data_length > 0 FROM information_schema.tables ORDER BY 1"
+        )
+    );
+    assert_eq!(vec!["t", "v"], texts("SELECT * FROM v ORDER BY 1"));
+    let columns = "SELECT c.column_name, data_type, is_nullable, column_key, extra FROM information_schema.tables AS t JOIN \
+                   information_schema.columns c ON c.table_name = t.table_name ORDER BY ordinal_position";
+    let expected = vec![
+        "id INTEGER NO PRI AUTO_INCREMENT",
+        "a INT YES  ",
+        "b TEXT YES  ",
+        "c INT YES  STORED GENERATED",
+        "up INT YES  ",
+    ];
+    assert_eq!(expected, texts(columns));
+    assert_eq!(
+        vec!["PRIMARY 1 HASH id NULL 3 3", "i 0 BTREE (lower(b)), a DESC a > 5 1 1"],
+        texts(
+            "SELECT index_name, is_unique, method, columns, condition, entries, distinct_keys FROM \
+             INFORMATION_SCHEMA.indexes WHERE bytes > 0"
+        )
+    );
+    assert_eq!(
+        vec!["t upward up t NULL CASCADE NO ACTION"],
+        texts("SELECT information_schema.foreign_keys.* FROM information_schema.foreign_keys")
+    );
+    assert_eq!(vec!["t NULL a > 0"], texts("SELECT * FROM information_schema.check_constraints"));
+    assert_eq!(vec!["v"], texts("SELECT views.table_name FROM information_schema.views"));
+    for _ in 0..3 {
+        texts("SELECT a FROM t ORDER BY b || a");
+    }
+    let used = "SELECT calls, rows, path, total_ms > 0 FROM information_schema.statements WHERE statement LIKE '%ORDER BY b ||%'";
+    assert_eq!(vec!["3 9 sqlite 1"], texts(used));
+    assert!(store.error("CREATE TABLE \"information_schema.tables\" (a INT)").contains("Peryton's own"));
+    assert!(store.error("DELETE FROM information_schema.tables").contains("may not be modified"));
+    assert!(store.error("SELECT * FROM information_schema.nope").contains("no such table: information_schema.nope"));
+    for _ in 0..5 {
+        store.rows("SELECT a FROM t WHERE id = ?", &[Datum::Int(1)]);
+    }
+    let used = "SELECT calls, path FROM information_schema.statements WHERE statement = 'SELECT a FROM t WHERE id = ?'";
+    assert_eq!(vec![vec![Datum::Int(5), Datum::text("fast")]], store.rows(used, &[]));
+    // What statements were used for survives a change of definitions.
+    store.run("CREATE TABLE other (a INT)");
+    assert_eq!(Datum::Int(5), store.rows(used, &[])[0][0]);
 }

@@ -141,6 +141,9 @@ impl Host for TestStore {
         self.tables.engine_mut().admit(fetched);
         Ok(())
     }
+    fn table_memory(&self, table: crate::table::catalog::TableId) -> Option<crate::engine::TableMemory> {
+        self.tables.engine().memory(table).ok()
+    }
     fn deadline_ns(&mut self) -> Option<u64> {
         self.deadline_ns
     }
