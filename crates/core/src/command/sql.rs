@@ -4,7 +4,7 @@ use super::context::{Context, Origin};
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use super::{dispatch, transact};
 use crate::ds::number;
-use crate::engine::{Capabilities, Source, Wanted};
+use crate::engine::{Capabilities, Source, TableMemory, Wanted};
 use crate::error::{Code, Error, Result};
 use crate::keyspace::entry::EntryRef;
 use crate::limits;
@@ -244,6 +244,10 @@ impl Host for Statement<'_, '_> {
 
     fn control(&mut self, control: &Control) -> Result<Reply> {
         transact::control(self.ctx, control)
+    }
+
+    fn table_memory(&self, table: TableId) -> Option<TableMemory> {
+        self.ctx.state.tables.engine().memory(table).ok()
     }
 
     fn check_memory(&self) -> Result<()> {
