@@ -273,10 +273,10 @@ fn children(run: &mut Run<'_>, link: &Link, key: &Values, most: usize) -> Outcom
     let (mut cursor, mut ids, mut prefix) = (Cursor::new(), Vec::new(), KeyBuf::new());
     let keys;
     let access = match &link.child_index {
-        Some((index, columns)) => {
-            columns.iter().for_each(|(place, column)| put_column(key[*place].as_ref(), column, &mut prefix));
+        Some(index) => {
+            index.columns.iter().for_each(|(place, column)| put_column(key[*place].as_ref(), column, &mut prefix));
             keys = Batch::of(&prefix);
-            Access::Keys { index: *index, keys: &keys }
+            Access::Keys { index: index.id, keys: &keys }
         }
         None => Access::All,
     };

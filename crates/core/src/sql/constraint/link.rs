@@ -33,12 +33,21 @@ pub struct Link {
     pub parent: Result<(TableId, IndexId), String>,
     /// The parts.
     pub parts: SmallVec<[Part; 2]>,
-    /// The child's index that finds referring rows, and its first columns as places among the parts.
-    pub child_index: Option<(IndexId, SmallVec<[(usize, IndexColumn); 2]>)>,
+    /// The child's index that finds referring rows.
+    pub child_index: Option<ChildIndex>,
     /// What happens to referring rows when the parent row goes.
     pub on_delete: Action,
     /// What happens when its key changes.
     pub on_update: Action,
+}
+
+/// An index of the child: its first columns are those of the key, given as places among the parts.
+#[derive(Clone, Debug)]
+pub struct ChildIndex {
+    /// The index.
+    pub id: IndexId,
+    /// For each of its first columns, which part it holds.
+    pub columns: SmallVec<[(usize, IndexColumn); 2]>,
 }
 
 /// One column of a foreign key.
@@ -180,7 +189,7 @@ fn parts_of(child: &TableDef, parent: &TableDef, key: &ForeignKey) -> Result<(In
 }
 
 /// An index of the child by whose first columns referring rows are found, if their values compare as the parent's do.
-fn child_index(child: &TableDef, parts: &[Part]) -> Option<(IndexId, SmallVec<[(usize, IndexColumn); 2]>)> {
+fn child_index(child: &TableDef, parts: &[Part]) -> Option<ChildIndex> {
     let serves = |index: &IndexDef| {
         let whole = index.columns.len() == parts.len();
         if parts.is_empty() || index.filter.is_some() || (index.method == Method::Hash && !whole) {
@@ -191,8 +200,7 @@ fn child_index(child: &TableDef, parts: &[Part]) -> Option<(IndexId, SmallVec<[(
             let place = parts.iter().position(|part| part.child == column.position)?;
             compares_alike(child.column_at(column.position)?, column, &parts[place]).then_some((place, *column))
         };
-        let places: SmallVec<[(usize, IndexColumn); 2]> = columns.iter().map(place).collect::<Option<_>>()?;
-        Some((index.id, places))
+        Some(ChildIndex { id: index.id, columns: columns.iter().map(place).collect::<Option<_>>()? })
     };
     child.indexes.iter().find_map(serves)
 }
