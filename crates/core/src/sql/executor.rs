@@ -63,6 +63,22 @@ impl Statement {
     pub fn with_extra(self, extra: Extra, parameters: usize) -> Statement {
         Statement { extra: Some(Box::new(extra)), parameters, ..self }
     }
+
+    /// How many parameters it has.
+    pub fn parameters(&self) -> usize {
+        self.parameters
+    }
+
+    /// Does it change rows and return none?
+    pub fn only_writes(&self) -> bool {
+        let returns = self.extra.as_ref().is_some_and(|extra| extra.returning.is_some());
+        !self.readonly && self.names.is_empty() && !returns
+    }
+
+    /// Makes it ready for the next run.
+    pub fn reset(&mut self) {
+        self.prepared.reset();
+    }
 }
 
 /// What is known of a result column.
@@ -257,56 +273,105 @@ pub fn table_info(host: &mut dyn Host, name: &str) -> Result<Arc<TableInfo>> {
     info.ok_or_else(|| sql(format!("no such table: {name}")))
 }
 
-#[cold]
-fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
+/// The text of a statement, if it can be one.
+fn checked(bytes: &[u8]) -> Result<&str> {
     if bytes.len() > limits::SQL_BYTES_MAX {
         let text = format!("a statement of {} bytes is longer than {}", bytes.len(), limits::SQL_BYTES_MAX);
         return Err(Error::new(Code::Limit, text));
     }
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| sql(format!("the statement is not UTF-8 at byte {}", error.valid_up_to() + 1)))?;
+    std::str::from_utf8(bytes)
+        .map_err(|error| sql(format!("the statement is not UTF-8 at byte {}", error.valid_up_to() + 1)))
+}
+
+#[cold]
+fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
+    let text = checked(bytes)?;
     let (class, tokens) = statement::classify(text)?;
-    if class == Class::Ddl {
-        if host.sql().running > 0 {
-            return Err(sql("definitions cannot change while a statement runs"));
-        }
-        return schema::execute(host, &ddl::parse(text)?);
-    }
-    let forms = rewrite::forms(host.catalog(), text, &tokens);
-    for (i, form) in forms.iter().enumerate() {
-        let (class, tokens) = statement::classify(form)?;
-        // SQLite may refuse what was made better than it came; then it judges the next form.
-        let is_last = i + 1 == forms.len();
-        let traits = match class {
-            Class::Ddl => break,
-            Class::Maintenance(name) => return maintain(host, name.as_deref()),
-            Class::Truncate(name) => return dml::truncate::execute(host, &name),
-            Class::Query(traits) => traits,
-            Class::Explain(at, traits) => match explained(host, &form[at..], traits, params) {
-                Err(_) if !is_last => continue,
-                reply => return reply,
-            },
-        };
-        let plan = if host.sql().fast_path { fast::compile(host, form, &tokens)? } else { None };
-        if let Some(plan) = plan {
-            let plan = Arc::new(plan);
-            // A text of literals alone rarely comes twice; keeping it would push others out.
-            if traits.parameters {
-                host.sql().cache.keep_fast(bytes, plan.clone());
+    match class {
+        Class::Ddl => {
+            if host.sql().running > 0 {
+                return Err(sql("definitions cannot change while a statement runs"));
             }
-            return run_fast(host, bytes, &plan, params);
+            schema::execute(host, &ddl::parse(text)?)
         }
-        match compile(host, form, &tokens, traits) {
-            Err(_) if !is_last => {}
-            statement => return run_statement(host, bytes, statement?, params),
+        Class::Control(control) => {
+            if host.sql().running > 0 {
+                return Err(sql("a transaction cannot be opened or ended while a statement runs"));
+            }
+            host.control(&control)
+        }
+        Class::Maintenance(name) => maintain(host, name.as_deref()),
+        Class::Truncate(name) => dml::truncate::execute(host, &name),
+        Class::Explain(..) => in_forms(host, text, tokens, |host, form, class, _| match class {
+            Class::Explain(at, traits) => explained(host, &form[at..], traits, params),
+            _ => Err(sql("not an EXPLAIN")),
+        }),
+        Class::Query(_) => match compile_query(host, text, tokens)? {
+            Compiled::Fast(plan) => run_fast(host, bytes, &plan, params),
+            Compiled::Statement(statement) => run_statement(host, bytes, statement, params),
+        },
+    }
+}
+
+/// Tries the forms that a text may take for SQLite, the best first; the last one tells what is wrong.
+fn in_forms<T>(
+    host: &mut dyn Host,
+    text: &str,
+    tokens: Vec<Token<'_>>,
+    mut body: impl FnMut(&mut dyn Host, &str, Class, &[Token<'_>]) -> Result<T>,
+) -> Result<T> {
+    let mut forms = rewrite::forms(host.catalog(), text, &tokens);
+    let last = forms.pop().unwrap_or(text.into());
+    for form in forms {
+        let (class, tokens) = statement::classify(&form)?;
+        let result = body(host, &form, class, &tokens);
+        if result.is_ok() {
+            return result;
         }
     }
-    Err(Error::new(Code::Bug, "executor.rs: a statement without a form"))
+    let (class, tokens) = statement::classify(&last)?;
+    body(host, &last, class, &tokens)
+}
+
+fn compile_query(host: &mut dyn Host, text: &str, tokens: Vec<Token<'_>>) -> Result<Compiled> {
+    in_forms(host, text, tokens, |host, form, class, tokens| {
+        let Class::Query(traits) = class else { return Err(sql("not a query")) };
+        let plan = if host.sql().fast_path { fast::compile(host, form, tokens)? } else { None };
+        let Some(plan) = plan else { return compile(host, form, tokens, traits).map(Compiled::Statement) };
+        let plan = Arc::new(plan);
+        // A text of literals alone rarely comes twice; keeping it would push others out.
+        if traits.parameters {
+            host.sql().cache.keep_fast(text.as_bytes(), plan.clone());
+        }
+        Ok(Compiled::Fast(plan))
+    })
 }
 
 fn explained(host: &mut dyn Host, text: &str, traits: Traits, params: &[DatumRef<'_>]) -> Result<Reply> {
     let main = dml::main_text(text)?;
     explain::execute(host, main.as_deref().unwrap_or(text), traits, params)
+}
+
+/// What a text that reads or writes rows was compiled to; a statement is checked out.
+pub fn compiled(host: &mut dyn Host, bytes: &[u8]) -> Result<Compiled> {
+    synchronize(host)?;
+    if let Some(compiled) = host.sql().cache.check_out(bytes) {
+        return Ok(compiled);
+    }
+    let text = checked(bytes)?;
+    match statement::classify(text)? {
+        (Class::Query(_), tokens) => compile_query(host, text, tokens),
+        _ => Err(sql("only a statement that writes rows can be run many times")),
+    }
+}
+
+/// Gives a statement back to the cache, unless the catalog has changed meanwhile.
+pub fn check_in(host: &mut dyn Host, text: &[u8], mut statement: Statement) {
+    statement.prepared.reset();
+    let is_current = host.catalog().version() == host.sql().version;
+    if is_current {
+        host.sql().cache.check_in(text, statement);
+    }
 }
 
 /// REINDEX and ANALYZE: an index is never out of step with its table (invariant 3), and statistics follow the rows, so
@@ -352,16 +417,10 @@ fn wrong_count(wants: usize, given: usize) -> Error {
 pub fn run_slow(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
     let text = String::from_utf8_lossy(bytes);
     let (_, tokens) = statement::classify(&text)?;
-    let forms = rewrite::forms(host.catalog(), &text, &tokens);
-    let mut result = Err(sql("not a query"));
-    for form in &forms {
-        let (Class::Query(traits), tokens) = statement::classify(form)? else { break };
-        result = compile(host, form, &tokens, traits);
-        if result.is_ok() {
-            break;
-        }
-    }
-    let mut statement = result?;
+    let mut statement = in_forms(host, &text, tokens, |host, form, class, tokens| match class {
+        Class::Query(traits) => compile(host, form, tokens, traits),
+        _ => Err(sql("not a query")),
+    })?;
     if statement.parameters != params.len() {
         return Err(wrong_count(statement.parameters, params.len()));
     }
@@ -470,8 +529,13 @@ fn run_until_ready(
     }
 }
 
-/// Runs a statement once; `may_move`: a read may say that its slice is over.
-fn run_once(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>], may_move: bool) -> Outcome<Reply> {
+/// Runs a statement once, in a scope if it writes; `may_move`: a read may say that its slice is over.
+pub fn run_once(
+    host: &mut dyn Host,
+    statement: &mut Statement,
+    params: &[DatumRef<'_>],
+    may_move: bool,
+) -> Outcome<Reply> {
     if host.sql().running >= limits::NESTING_MAX {
         return Err(Error::new(Code::Limit, "statements are nested too deeply").into());
     }

@@ -3,12 +3,15 @@
 pub mod cache;
 mod catalog_tables;
 pub mod constraint;
+pub mod control;
 pub mod ddl;
 pub mod dml;
 pub mod error;
 pub mod executor;
 mod explain;
 pub mod fast;
+pub mod many;
+pub mod packed;
 pub mod records;
 mod rewrite;
 pub mod run;

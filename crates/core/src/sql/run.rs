@@ -1,6 +1,7 @@
 //! One run of a statement: what its callbacks work on, whom they may ask, and how it ended early.
 
 use super::constraint::foreign_key::Pending;
+use super::control::Control;
 use super::dml::returning::Returned;
 use super::dml::upsert::Upserting;
 use super::executor::Sql;
@@ -25,6 +26,19 @@ pub trait Host {
 
     /// The tables to write and where to note it; an error when the caller may only read.
     fn write(&mut self) -> Result<(&mut Tables, &mut TableChanges)>;
+
+    /// Gives the next number of a table's sequence, larger than `at_least`. The engine raises the sequence when a row
+    /// that has it is written, so that a statement that fails, or leaves the row out, gives none away.
+    fn next_number(&mut self, table: TableId, at_least: i64) -> Result<i64> {
+        let (tables, _) = self.write()?;
+        number_after(tables.engine().sequence(table)?.max(at_least))
+    }
+
+    /// Opens or ends a transaction of the session, or sets or uses a savepoint.
+    fn control(&mut self, control: &Control) -> Result<Reply> {
+        let _ = control;
+        Err(Error::new(Code::Sql, "there are no transactions here"))
+    }
 
     /// The SQL side of the store.
     fn sql(&mut self) -> &mut Sql;
@@ -85,6 +99,11 @@ pub trait Host {
     /// Gives a batch of keys from a cursor of SCAN on (0 begins) and the next cursor (0 ends): key, type, TTL in
     /// milliseconds or NULL, bytes, encoding.
     fn scan_keys(&mut self, cursor: u64, each: &mut dyn FnMut(&[Datum])) -> Result<u64>;
+}
+
+/// The number after another in a sequence.
+pub fn number_after(last: i64) -> Result<i64> {
+    last.checked_add(1).ok_or_else(|| Error::new(Code::Limit, "a table has no number left for its sequence"))
 }
 
 /// The types of values that SQL can read.

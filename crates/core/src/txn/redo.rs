@@ -4,7 +4,8 @@
 //! record   count, changes of keys, count, changes of tables
 //! key      0 key: db, key, operation    1 move: db, key, db, key    2 flush: db    3 swap: db, db
 //! table    0 row: table, operation      1 definition: table, definition      2 dropped: table
-//!          3 truncated: table           4 view: name, statement      5 view dropped: name
+//!          3 truncated: table            4 raised sequence: table, number
+//!          5 view: name, statement       6 view dropped: name
 //! ```
 //! Counts and databases are numbers of 7 bits a byte, keys are preceded by their length (`value/codec.rs`).
 
@@ -42,9 +43,14 @@ fn encode_table_change(change: &TableChange, out: &mut Vec<u8>) {
             now.iter().for_each(|def| def.encode(out));
         }
         TableChange::View { name, now, .. } => {
-            out.push(if now.is_some() { 4 } else { 5 });
+            out.push(if now.is_some() { 5 } else { 6 });
             codec::put_bytes(out, name.as_bytes());
             now.iter().for_each(|view| codec::put_bytes(out, view.sql.as_bytes()));
+        }
+        TableChange::Raised { table, to, .. } => {
+            out.push(4);
+            codec::put_number(out, table.0.into());
+            codec::put_signed(out, *to);
         }
         TableChange::Truncated { table, .. } => {
             out.push(3);
@@ -104,7 +110,7 @@ pub fn replay(mut record: &[u8], keyspace: &mut Keyspace, tables: &mut Tables) -
 
 fn replay_table_change(record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
     let kind = codec::take_byte(record)?;
-    if kind == 4 || kind == 5 {
+    if kind == 5 || kind == 6 {
         return replay_view(kind, record, tables);
     }
     let table = u32::try_from(codec::take_number(record)?).map(TableId).map_err(|_| Malformed("no such table"))?;
@@ -122,6 +128,7 @@ fn replay_table_change(record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
         }
         2 => tables.restore_definition(table, None),
         3 => tables.redo_truncate(table),
+        4 => tables.redo_raise(table, codec::take_signed(record)?),
         _ => return Err(Malformed("unknown change of a table")),
     };
     result.map_err(|_| Malformed("a change that does not fit its table"))
@@ -130,7 +137,7 @@ fn replay_table_change(record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
 fn replay_view(kind: u8, record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
     let name = take_text(record)?;
     let view = match kind {
-        4 => Some(ViewDef { name: name.clone(), sql: take_text(record)? }),
+        5 => Some(ViewDef { name: name.clone(), sql: take_text(record)? }),
         _ => None,
     };
     tables.restore_view(&name, view.as_ref()).map_err(|_| Malformed("a view in the place of a table"))

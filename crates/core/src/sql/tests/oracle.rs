@@ -105,11 +105,11 @@ impl Pair {
         lines.join("\n")
     }
 
-    fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+    pub fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
         choices[self.random.below(choices.len() as u64) as usize]
     }
 
-    fn chance(&mut self, percent: u64) -> bool {
+    pub fn chance(&mut self, percent: u64) -> bool {
         self.random.below(100) < percent
     }
 
@@ -273,7 +273,7 @@ pub fn fill(pair: &mut Pair) {
     }
 }
 
-fn query(pair: &mut Pair) {
+pub fn query(pair: &mut Pair) {
     let mut params = Params::new();
     let joined: Vec<(&str, &str)> = T.iter().chain(&U).copied().collect();
     let (text, ordered) = match pair.random.below(13) {
