@@ -57,7 +57,7 @@ pub(super) const COMMANDS: &[Spec] = &[
     row("update", bare, -2, "t SET c = ... [WHERE ...]", "Changes rows; arguments are joined by spaces."),
     row("delete", bare, -2, "FROM t [WHERE ...]", "Deletes rows; arguments are joined by spaces."),
     row("with", bare, -2, "q AS (...) SELECT ...", "Queries with common table expressions."),
-    row("create", bare, -2, "TABLE t (...) | INDEX i ON t (...) | VIEW v AS ...", "Makes a table, an index or a view."),
+    row("create", bare, -2, "TABLE t (...) | INDEX i ON t (...) | VIEW v AS query", "Makes a table, an index or a view."),
     row("drop", bare, -2, "TABLE t | INDEX i | VIEW v", "Drops tables, an index or views."),
     row("truncate", bare, -2, "[TABLE] t", "Empties a table at once."),
     row("alter", bare, -2, "TABLE t RENAME TO u", "Gives a table another name."),
