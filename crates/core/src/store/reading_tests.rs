@@ -36,18 +36,8 @@ fn error_of(reply: Reply) -> Error {
 impl Client {
     /// Runs a statement that has to go on elsewhere.
     fn begin(&self, text: &str) {
-        assert_eq!(Reply::None, self.call(&["SQL", text]));
+        assert_eq!(Reply::None, self.send(&["SQL", text]));
         assert!(self.store.enter().activate(self.session).unwrap().session().blocked.is_some());
-    }
-
-    /// The reply to what was begun.
-    fn late(&self) -> Reply {
-        loop {
-            if let Some(reply) = self.store.enter().activate(self.session).unwrap().session().outbox.pop() {
-                return reply;
-            }
-            std::thread::yield_now();
-        }
     }
 }
 
@@ -198,7 +188,7 @@ fn too_many_reads_are_refused() {
         (0..=crate::limits::READERS_MAX + crate::limits::READS_WAITING_MAX).map(|_| client.another()).collect();
     let refused = many
         .iter()
-        .filter(|one| matches!(one.call(&["SQL", ENDLESS]), Reply::Error(e) if e.code == Code::Limit))
+        .filter(|one| matches!(one.send(&["SQL", ENDLESS]), Reply::Error(e) if e.code == Code::Limit))
         .count();
     assert!((1..=crate::limits::READERS_MAX + 1).contains(&refused), "{refused}");
     client.store.close();

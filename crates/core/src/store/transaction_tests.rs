@@ -578,15 +578,9 @@ fn long_reads_go_elsewhere_with_the_view_of_begin_until_something_is_written() {
     a.call(&["CONFIG", "SET", "statement-slice", "0"]);
     a.start();
     b.sql("UPDATE t SET n = 0");
-    assert_eq!(Reply::None, a.call(&["SQL", slow]));
-    let late = loop {
-        if let Some(reply) = a.store.enter().activate(a.session).unwrap().session().outbox.pop() {
-            break reply;
-        }
-        std::thread::yield_now();
-    };
-    assert_eq!(vec![vec![400, 100_000]], numbers(&late));
+    assert_eq!(Reply::None, a.send(&["SQL", slow]));
+    assert_eq!(vec![vec![400, 100_000]], numbers(&a.late()));
     a.sql("UPDATE t SET n = 7 WHERE id = 1");
-    assert_eq!(vec![vec![307, 100_000]], a.sql(slow), "what is private stays here");
+    assert_eq!(vec![vec![307, 100_000]], numbers(&a.send(&["SQL", slow])), "what is private stays here");
     assert!(a.sql_error("COMMIT").starts_with("CONFLICT"));
 }

@@ -42,15 +42,15 @@ fn encode_table_change(change: &TableChange, out: &mut Vec<u8>) {
             codec::put_number(out, table.0.into());
             now.iter().for_each(|def| def.encode(out));
         }
-        TableChange::View { name, now, .. } => {
-            out.push(if now.is_some() { 5 } else { 6 });
-            codec::put_bytes(out, name.as_bytes());
-            now.iter().for_each(|view| codec::put_bytes(out, view.sql.as_bytes()));
-        }
         TableChange::Raised { table, to, .. } => {
             out.push(4);
             codec::put_number(out, table.0.into());
             codec::put_signed(out, *to);
+        }
+        TableChange::View { name, now, .. } => {
+            out.push(if now.is_some() { 5 } else { 6 });
+            codec::put_bytes(out, name.as_bytes());
+            now.iter().for_each(|view| codec::put_bytes(out, view.sql.as_bytes()));
         }
         TableChange::Truncated { table, .. } => {
             out.push(3);
@@ -110,7 +110,7 @@ pub fn replay(mut record: &[u8], keyspace: &mut Keyspace, tables: &mut Tables) -
 
 fn replay_table_change(record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
     let kind = codec::take_byte(record)?;
-    if kind == 5 || kind == 6 {
+    if matches!(kind, 5 | 6) {
         return replay_view(kind, record, tables);
     }
     let table = u32::try_from(codec::take_number(record)?).map(TableId).map_err(|_| Malformed("no such table"))?;

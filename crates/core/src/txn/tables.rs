@@ -44,15 +44,6 @@ pub enum TableChange {
         /// What it was.
         before: Option<Box<Before>>,
     },
-    /// A view was made, replaced or dropped.
-    View {
-        /// Its name.
-        name: String,
-        /// What it is now; None: it is gone.
-        now: Option<Arc<ViewDef>>,
-        /// What it was.
-        before: Option<Arc<ViewDef>>,
-    },
     /// Numbers were taken from a table's sequence although no row has them yet.
     Raised {
         /// The table.
@@ -61,6 +52,15 @@ pub enum TableChange {
         to: i64,
         /// The largest before.
         before: i64,
+    },
+    /// A view was made, replaced or dropped.
+    View {
+        /// Its name.
+        name: String,
+        /// What it is now; None: it is gone.
+        now: Option<Arc<ViewDef>>,
+        /// What it was.
+        before: Option<Arc<ViewDef>>,
     },
     /// A table was emptied at once.
     Truncated {
@@ -538,8 +538,8 @@ impl Tables {
                     _ => self.restore_definition(table, def.as_deref()),
                 }
             }
-            TableChange::View { name, before, .. } => self.restore_view(&name, before.as_deref()),
             TableChange::Raised { table, before, .. } => self.engine.restore_sequence(table, before),
+            TableChange::View { name, before, .. } => self.restore_view(&name, before.as_deref()),
             TableChange::Truncated { table, kept: Some(kept) } => match self.catalog.table_by_id(table).cloned() {
                 Some(def) => self.engine.restore(kept, &def),
                 None => Err(Error::new(Code::Bug, "tables.rs: a table that was emptied is gone")),
