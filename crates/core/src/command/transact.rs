@@ -8,12 +8,14 @@ use super::context::{Context, Origin};
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use super::sql::{STATEMENT, Statement, bare};
 use super::table::Command;
-use crate::engine::{ReadError, WriteFailure};
+use crate::engine::{Overlay, ReadError, WriteFailure};
 use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
 use crate::session::{Session, SessionId};
 use crate::sql::Host;
+use crate::sql::constraint::foreign_key::Recheck;
 use crate::sql::control::Control;
+use crate::sql::run::{Failure, Outcome};
 use crate::state::State;
 use crate::txn::private_keys::Name;
 use crate::txn::{Effect, Transaction, commit, undo};
@@ -165,15 +167,38 @@ fn publish_rows(ctx: &mut Context<'_>, transaction: &Transaction) -> std::result
     commit::check_rows(overlay, &ctx.state.tables, &ctx.state.transactions.claims, transaction.began)?;
     let changes = &mut ctx.effect.tables;
     let scope = ctx.state.tables.open(changes);
-    let result = commit::write_rows(overlay, &mut ctx.state.tables, changes);
+    let written = commit::write_rows(overlay, &mut ctx.state.tables, changes).map_err(|error| match error.failure {
+        WriteFailure::NotReady(wanted) => ReadError::NotReady(wanted),
+        WriteFailure::Failed(error) => ReadError::Failed(error),
+        other => ReadError::Failed(Error::new(Code::Bug, format!("transact.rs: {other:?} at COMMIT"))),
+    });
+    let result = written.and_then(|()| judge_foreign_keys(ctx, overlay));
+    let changes = &mut ctx.effect.tables;
     match result {
         Ok(()) => ctx.state.tables.keep(changes, scope),
         Err(_) => ctx.state.tables.undo(changes, scope),
     }
-    result.map_err(|error| match error.failure {
-        WriteFailure::NotReady(wanted) => ReadError::NotReady(wanted),
-        WriteFailure::Failed(error) => ReadError::Failed(error),
-        other => ReadError::Failed(Error::new(Code::Bug, format!("transact.rs: {other:?} at COMMIT"))),
+    result
+}
+
+/// What the transaction's rows refer to may be gone, and what it deleted may be referred to, by the doing of others.
+fn judge_foreign_keys(ctx: &mut Context<'_>, overlay: &Overlay) -> std::result::Result<(), ReadError> {
+    let mut host = Statement { ctx };
+    let judge = |host: &mut dyn Host| -> Outcome<()> {
+        let mut recheck = Recheck::new(host)?;
+        let linked = recheck.linked();
+        commit::each_change(overlay, &|table| linked.contains(&table), &mut |table, old, new| {
+            recheck.row(table, old, new)
+        })?;
+        recheck.finish()
+    };
+    judge(&mut host).map_err(|failure| match failure {
+        Failure::NotReady(wanted) => ReadError::NotReady(wanted),
+        Failure::Error(error) if error.code == Code::Constraint => {
+            ReadError::Failed(commit::conflict(&format!("{}, which", error.message)))
+        }
+        Failure::Error(error) => ReadError::Failed(error),
+        Failure::SliceOver => ReadError::Failed(Error::new(Code::Bug, "transact.rs: COMMIT cannot move")),
     })
 }
 

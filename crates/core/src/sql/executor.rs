@@ -153,7 +153,7 @@ pub fn execute(host: &mut dyn Host, text: &[u8], params: &[DatumRef<'_>]) -> Res
 
 /// Brings what is known of the tables up to the catalog's version.
 #[inline]
-fn synchronize(host: &mut dyn Host) -> Result<()> {
+pub fn synchronize(host: &mut dyn Host) -> Result<()> {
     let version = host.catalog().version();
     let sql = host.sql();
     if sql.version == version { Ok(()) } else { follow_catalog(host, version) }
@@ -287,67 +287,69 @@ fn checked(bytes: &[u8]) -> Result<&str> {
 fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
     let text = checked(bytes)?;
     let (class, tokens) = statement::classify(text)?;
-    if class == Class::Ddl {
-        if host.sql().running > 0 {
-            return Err(sql("definitions cannot change while a statement runs"));
-        }
-        return schema::execute(host, &ddl::parse(text)?);
-    }
-    if let Class::Control(control) = class {
-        if host.sql().running > 0 {
-            return Err(sql("a transaction cannot be opened or ended while a statement runs"));
-        }
-        return host.control(&control);
-    }
-    let forms = rewrite::forms(host.catalog(), text, &tokens);
-    for (i, form) in forms.iter().enumerate() {
-        let (class, tokens) = statement::classify(form)?;
-        // SQLite may refuse what was made better than it came; then it judges the next form.
-        let is_last = i + 1 == forms.len();
-        let traits = match class {
-            Class::Ddl | Class::Control(_) => break,
-            Class::Maintenance(name) => return maintain(host, name.as_deref()),
-            Class::Truncate(name) => return dml::truncate::execute(host, &name),
-            Class::Query(traits) => traits,
-            Class::Explain(at, traits) => match explained(host, &form[at..], traits, params) {
-                Err(_) if !is_last => continue,
-                reply => return reply,
-            },
-        };
-        match compile_query(host, bytes, form, &tokens, traits) {
-            Err(_) if !is_last => {}
-            compiled => {
-                return match compiled? {
-                    Compiled::Fast(plan) => run_fast(host, bytes, &plan, params),
-                    Compiled::Statement(statement) => run_statement(host, bytes, statement, params),
-                };
+    match class {
+        Class::Ddl => {
+            if host.sql().running > 0 {
+                return Err(sql("definitions cannot change while a statement runs"));
             }
+            schema::execute(host, &ddl::parse(text)?)
+        }
+        Class::Control(control) => {
+            if host.sql().running > 0 {
+                return Err(sql("a transaction cannot be opened or ended while a statement runs"));
+            }
+            host.control(&control)
+        }
+        Class::Maintenance(name) => maintain(host, name.as_deref()),
+        Class::Truncate(name) => dml::truncate::execute(host, &name),
+        Class::Explain(..) => in_forms(host, text, tokens, |host, form, class, _| match class {
+            Class::Explain(at, traits) => explained(host, &form[at..], traits, params),
+            _ => Err(sql("not an EXPLAIN")),
+        }),
+        Class::Query(_) => match compile_query(host, text, tokens)? {
+            Compiled::Fast(plan) => run_fast(host, bytes, &plan, params),
+            Compiled::Statement(statement) => run_statement(host, bytes, statement, params),
+        },
+    }
+}
+
+/// Tries the forms that a text may take for SQLite, the best first; the last one tells what is wrong.
+fn in_forms<T>(
+    host: &mut dyn Host,
+    text: &str,
+    tokens: Vec<Token<'_>>,
+    mut body: impl FnMut(&mut dyn Host, &str, Class, &[Token<'_>]) -> Result<T>,
+) -> Result<T> {
+    let mut forms = rewrite::forms(host.catalog(), text, &tokens);
+    let last = forms.pop().unwrap_or(text.into());
+    for form in forms {
+        let (class, tokens) = statement::classify(&form)?;
+        let result = body(host, &form, class, &tokens);
+        if result.is_ok() {
+            return result;
         }
     }
-    Err(Error::new(Code::Bug, "executor.rs: a statement without a form"))
+    let (class, tokens) = statement::classify(&last)?;
+    body(host, &last, class, &tokens)
+}
+
+fn compile_query(host: &mut dyn Host, text: &str, tokens: Vec<Token<'_>>) -> Result<Compiled> {
+    in_forms(host, text, tokens, |host, form, class, tokens| {
+        let Class::Query(traits) = class else { return Err(sql("not a query")) };
+        let plan = if host.sql().fast_path { fast::compile(host, form, tokens)? } else { None };
+        let Some(plan) = plan else { return compile(host, form, tokens, traits).map(Compiled::Statement) };
+        let plan = Arc::new(plan);
+        // A text of literals alone rarely comes twice; keeping it would push others out.
+        if traits.parameters {
+            host.sql().cache.keep_fast(text.as_bytes(), plan.clone());
+        }
+        Ok(Compiled::Fast(plan))
+    })
 }
 
 fn explained(host: &mut dyn Host, text: &str, traits: Traits, params: &[DatumRef<'_>]) -> Result<Reply> {
     let main = dml::main_text(text)?;
     explain::execute(host, main.as_deref().unwrap_or(text), traits, params)
-}
-
-/// Compiles one form of the statement that came as `bytes`.
-fn compile_query(
-    host: &mut dyn Host,
-    bytes: &[u8],
-    form: &str,
-    tokens: &[Token<'_>],
-    traits: Traits,
-) -> Result<Compiled> {
-    let plan = if host.sql().fast_path { fast::compile(host, form, tokens)? } else { None };
-    let Some(plan) = plan else { return compile(host, form, tokens, traits).map(Compiled::Statement) };
-    let plan = Arc::new(plan);
-    // A text of literals alone rarely comes twice; keeping it would push others out.
-    if traits.parameters {
-        host.sql().cache.keep_fast(bytes, plan.clone());
-    }
-    Ok(Compiled::Fast(plan))
 }
 
 /// What a text that reads or writes rows was compiled to; a statement is checked out.
@@ -357,16 +359,10 @@ pub fn compiled(host: &mut dyn Host, bytes: &[u8]) -> Result<Compiled> {
         return Ok(compiled);
     }
     let text = checked(bytes)?;
-    let (_, tokens) = statement::classify(text)?;
-    let mut compiled = Err(sql("only a statement that writes rows can be run many times"));
-    for form in &rewrite::forms(host.catalog(), text, &tokens) {
-        let (Class::Query(traits), tokens) = statement::classify(form)? else { break };
-        compiled = compile_query(host, bytes, form, &tokens, traits);
-        if compiled.is_ok() {
-            break;
-        }
+    match statement::classify(text)? {
+        (Class::Query(_), tokens) => compile_query(host, text, tokens),
+        _ => Err(sql("only a statement that writes rows can be run many times")),
     }
-    compiled
 }
 
 /// Gives a statement back to the cache, unless the catalog has changed meanwhile.
@@ -421,16 +417,10 @@ fn wrong_count(wants: usize, given: usize) -> Error {
 pub fn run_slow(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
     let text = String::from_utf8_lossy(bytes);
     let (_, tokens) = statement::classify(&text)?;
-    let forms = rewrite::forms(host.catalog(), &text, &tokens);
-    let mut result = Err(sql("not a query"));
-    for form in &forms {
-        let (Class::Query(traits), tokens) = statement::classify(form)? else { break };
-        result = compile(host, form, &tokens, traits);
-        if result.is_ok() {
-            break;
-        }
-    }
-    let mut statement = result?;
+    let mut statement = in_forms(host, &text, tokens, |host, form, class, tokens| match class {
+        Class::Query(traits) => compile(host, form, tokens, traits),
+        _ => Err(sql("not a query")),
+    })?;
     if statement.parameters != params.len() {
         return Err(wrong_count(statement.parameters, params.len()));
     }

@@ -236,6 +236,49 @@ fn unique_keys_are_judged_again_at_commit() {
 }
 
 #[test]
+fn foreign_keys_are_judged_again_at_commit() {
+    let (a, b) = accounts();
+    a.sql("CREATE TABLE c (id INTEGER PRIMARY KEY, t INTEGER REFERENCES t, k INTEGER REFERENCES t ON DELETE CASCADE)");
+    a.sql("CREATE INDEX c_t ON c (t)");
+    // The parent goes while a child comes.
+    a.start().sql("INSERT INTO c VALUES (1, 1, NULL)");
+    b.sql("DELETE FROM t WHERE id = 1");
+    let error = a.sql_error("COMMIT");
+    assert!(error.starts_with("CONFLICT FOREIGN KEY constraint failed: c.t = 1 would refer to no row of t"), "{error}");
+    assert_eq!(0, b.one("SELECT count(*) FROM c"));
+    // A child comes while the parent goes, and what would cascade does not see it.
+    a.start().sql("DELETE FROM t WHERE id = 2");
+    b.sql("INSERT INTO c VALUES (2, NULL, 2)");
+    assert!(a.sql_error("COMMIT").starts_with("CONFLICT FOREIGN KEY"));
+    assert_eq!(1, b.one("SELECT count(*) FROM t WHERE id = 2"));
+    // Inside, statements are judged as outside, and what cascades is the transaction's.
+    a.start();
+    assert!(a.sql_error("INSERT INTO c VALUES (3, 77, NULL)").starts_with("CONSTRAINT FOREIGN KEY"));
+    a.sql("INSERT INTO t VALUES (77, 0, 77)");
+    a.sql("INSERT INTO c VALUES (3, 77, 2), (4, 3, 2)");
+    a.sql("DELETE FROM t WHERE id = 2");
+    assert_eq!(0, a.one("SELECT count(*) FROM c"));
+    assert_eq!(1, b.one("SELECT count(*) FROM c"));
+    a.sql("COMMIT");
+    assert_eq!(0, b.one("SELECT count(*) FROM c"));
+    assert_eq!(1, b.one("SELECT count(*) FROM t WHERE id = 77"));
+}
+
+#[test]
+fn rules_hold_inside_a_transaction() {
+    let (a, b) = accounts();
+    a.sql("CREATE TABLE r (id INTEGER PRIMARY KEY, n INTEGER CHECK (n > 0), twice INTEGER AS (n * 2))");
+    a.sql("CREATE UNIQUE INDEX r_n ON r (n % 10) WHERE n < 100");
+    a.start().sql("INSERT INTO r (n) VALUES (1), (2)");
+    assert!(a.sql_error("INSERT INTO r (n) VALUES (0)").starts_with("CONSTRAINT CHECK"));
+    assert!(a.sql_error("INSERT INTO r (n) VALUES (11)").starts_with("CONSTRAINT UNIQUE"));
+    assert_eq!(vec![vec![2], vec![4]], a.sql("SELECT twice FROM r WHERE n < 100 AND n % 10 > 0 ORDER BY id"));
+    b.sql("INSERT INTO r (n) VALUES (22)");
+    assert!(a.sql_error("COMMIT").starts_with("CONFLICT UNIQUE"));
+    assert_eq!(vec![vec![22, 44]], b.sql("SELECT n, twice FROM r"));
+}
+
+#[test]
 fn unique_keys_may_change_places() {
     let (a, _) = accounts();
     a.start().sql("UPDATE t SET u = NULL WHERE id = 1");

@@ -9,11 +9,12 @@ use super::link::{Link, Links, Values};
 use crate::engine::{Access, Cursor};
 use crate::error::{Code, Error, Result};
 use crate::limits;
-use crate::sql::run::{Host, Outcome, Run, until_ready};
+use crate::sql::executor::synchronize;
+use crate::sql::run::{Host, Outcome, Run, Traits, until_ready};
 use crate::sql::table_info::{Default, TableInfo};
 use crate::sql::write::{self, Given, OnConflict};
 use crate::table::batch::Batch;
-use crate::table::catalog::{Action, TableDef};
+use crate::table::catalog::{Action, TableDef, TableId};
 use crate::table::datum::{Datum, DatumRef};
 use crate::table::key::{KeyBuf, put_column};
 use crate::table::row::Row;
@@ -241,6 +242,50 @@ pub fn finish(run: &mut Run<'_>) -> Outcome<()> {
     Ok(())
 }
 
+/// Judges the foreign keys of rows that a transaction has put into the live tables: others may have changed what they
+/// refer to, or refer to what is gone.
+pub struct Recheck<'a> {
+    run: Run<'a>,
+}
+
+impl<'a> Recheck<'a> {
+    /// Nothing has been looked at.
+    pub fn new(host: &'a mut dyn Host) -> Result<Recheck<'a>> {
+        synchronize(host)?;
+        Ok(Recheck { run: Run::new(host, &Traits::NONE) })
+    }
+
+    /// Has a table part in foreign keys?
+    pub fn linked(&mut self) -> Vec<TableId> {
+        let defs: Vec<TableId> = self.run.host.catalog().tables().map(|def| def.id).collect();
+        let sql = self.run.host.sql();
+        defs.into_iter().filter(|id| sql.info(*id).is_some_and(|info| info.links.is_some())).collect()
+    }
+
+    /// Looks at one change.
+    pub fn row(&mut self, table: TableId, old: Option<&[u8]>, new: Option<&[u8]>) -> Outcome<()> {
+        let Some(info) = self.run.host.sql().info(table).cloned() else { return Ok(()) };
+        let Some(links) = &info.links else { return Ok(()) };
+        if let Some(new) = new {
+            inserted(&mut self.run, links, Row::new(new, &info.layout))?;
+        }
+        for link in &links.children {
+            let key = old.and_then(|old| link.key_of_parent(Row::new(old, &info.layout)));
+            if let Some(key) = key
+                && has_child(&mut self.run, link, &key)?
+            {
+                note_missing(&mut self.run, link, key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The verdict.
+    pub fn finish(mut self) -> Outcome<()> {
+        finish(&mut self.run)
+    }
+}
+
 /// "FOREIGN KEY constraint failed: orders.customer = 5 refers to no row of customers"
 #[cold]
 fn broken(host: &mut dyn Host, link: &Link, key: &Values) -> Error {
@@ -273,10 +318,10 @@ fn children(run: &mut Run<'_>, link: &Link, key: &Values, most: usize) -> Outcom
     let (mut cursor, mut ids, mut prefix) = (Cursor::new(), Vec::new(), KeyBuf::new());
     let keys;
     let access = match &link.child_index {
-        Some((index, columns)) => {
-            columns.iter().for_each(|(place, column)| put_column(key[*place].as_ref(), column, &mut prefix));
+        Some(index) => {
+            index.columns.iter().for_each(|(place, column)| put_column(key[*place].as_ref(), column, &mut prefix));
             keys = Batch::of(&prefix);
-            Access::Keys { index: *index, keys: &keys }
+            Access::Keys { index: index.id, keys: &keys }
         }
         None => Access::All,
     };

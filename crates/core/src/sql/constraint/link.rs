@@ -20,9 +20,6 @@ pub struct Links {
     pub children: Vec<Arc<Link>>,
 }
 
-/// An index that finds a child's rows: which, and for each of its first columns the place among the parts.
-pub type ChildIndex = (IndexId, SmallVec<[(usize, IndexColumn); 2]>);
-
 /// One foreign key. Parts of the key stand in the order of the parent's index.
 #[derive(Debug)]
 pub struct Link {
@@ -36,12 +33,21 @@ pub struct Link {
     pub parent: Result<(TableId, IndexId), String>,
     /// The parts.
     pub parts: SmallVec<[Part; 2]>,
-    /// The child's index that finds referring rows, and its first columns as places among the parts.
+    /// The child's index that finds referring rows.
     pub child_index: Option<ChildIndex>,
     /// What happens to referring rows when the parent row goes.
     pub on_delete: Action,
     /// What happens when its key changes.
     pub on_update: Action,
+}
+
+/// An index of the child: its first columns are those of the key, given as places among the parts.
+#[derive(Clone, Debug)]
+pub struct ChildIndex {
+    /// The index.
+    pub id: IndexId,
+    /// For each of its first columns, which part it holds.
+    pub columns: SmallVec<[(usize, IndexColumn); 2]>,
 }
 
 /// One column of a foreign key.
@@ -194,8 +200,7 @@ fn child_index(child: &TableDef, parts: &[Part]) -> Option<ChildIndex> {
             let place = parts.iter().position(|part| part.child == column.position)?;
             compares_alike(child.column_at(column.position)?, column, &parts[place]).then_some((place, *column))
         };
-        let places: SmallVec<[(usize, IndexColumn); 2]> = columns.iter().map(place).collect::<Option<_>>()?;
-        Some((index.id, places))
+        Some(ChildIndex { id: index.id, columns: columns.iter().map(place).collect::<Option<_>>()? })
     };
     child.indexes.iter().find_map(serves)
 }
