@@ -5,7 +5,7 @@
 //! those that change keys they do not name are refused.
 
 use super::context::{Context, Origin};
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Find, Flags, Group, Keys, Run, Spec};
 use super::sql::{STATEMENT, Statement, bare};
 use super::table::Command;
 use crate::engine::{ReadError, WriteFailure};
@@ -201,7 +201,7 @@ pub(super) fn run(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> R
         _ if spec.keys.has_keys() => {
             let positions = spec.keys.positions(args).unwrap_or_default();
             let db = ctx.session.db;
-            let names: Vec<Name> = positions.iter().map(|(at, _)| (db, Box::from(args[*at]))).collect();
+            let mut names: Vec<Name> = positions.iter().map(|(at, _)| (db, Box::from(args[*at]))).collect();
             names.iter().for_each(|name| {
                 // Expired keys go before anything of theirs is copied.
                 ctx.keys_in(db).peek(&name.1);
@@ -211,6 +211,10 @@ pub(super) fn run(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> R
                     return Err(read_only());
                 }
                 names.iter().for_each(|name| transaction.keys.note_use(name.clone()));
+                // SORT reads keys that its patterns make of what it finds.
+                if spec.keys.specs().any(|keys| matches!(keys.find, Find::Anywhere(_))) {
+                    names.extend(transaction.keys.names());
+                }
             }
             with_private_keys(ctx, &names, is_write, |ctx| (spec.run)(ctx, args))
         }

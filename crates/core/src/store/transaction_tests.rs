@@ -303,6 +303,9 @@ fn keys_and_rows_commit_together() {
     assert_eq!(3, a.one("SELECT count(*) FROM keys"));
     assert_eq!(Reply::Int(3), a.call(&["DBSIZE"]));
     assert_eq!((Some("old".into()), Reply::Int(1)), (b.text(&["GET", "k"]), b.call(&["DBSIZE"])));
+    a.call(&["SET", "w_1", "9"]);
+    assert_eq!(Reply::bulks(["2", "1"]), a.call(&["SORT", "l", "BY", "w_*"]));
+    a.call(&["DEL", "w_1"]);
     a.sql("COMMIT");
     assert_eq!((Some("new".into()), Reply::Int(3)), (b.text(&["GET", "k"]), b.call(&["DBSIZE"])));
     assert_eq!(Reply::Int(100), b.call(&["TTL", "k"]));
