@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import chain, groupby
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+from peryton import _core
 from peryton._links import LeftOpen
 from peryton._resp import Argument, argument
 from peryton.results import Rows
@@ -61,6 +63,31 @@ def _statement(text: str, params: Parameters | None) -> Sequence[Argument]:
     return ("SQL.BIND", letters, text, *values)
 
 
+ROWS_AT_ONCE = 10_000
+"""Rows of `sql_many` and `put_many` that are written in one atomic step, unless the caller says otherwise."""
+
+
+def many(text: str, rows: Iterable[Parameters], batch: int) -> Iterator[Call[int]]:
+    """A statement that writes, for many groups of parameters: a call for each batch of them."""
+    if batch < 1:
+        raise ValueError("a batch has at least one row")
+    groups = iter(rows)
+    first = next(groups, None)
+    if first is None:
+        return
+    if isinstance(first, Mapping):
+        text, names = _numbered(text)
+        groups = (_values(names, row) for row in chain((first,), groups))  # type: ignore[arg-type]
+    else:
+        groups = chain((first,), groups)
+    while packed := _core.pack(groups, batch, _plain_value):
+        yield Call(("SQL.PACKED", text, packed), int)
+
+
+def _plain_value(value: Value) -> Any:
+    return _bind(value)[1]
+
+
 # --- the row API --------------------------------------------------------------------------------------------------
 
 
@@ -84,6 +111,16 @@ def put(table: str, record: Mapping[str, Value]) -> Call[int]:
         call = sql(f"REPLACE INTO {quoted(table)} ({columns}) VALUES ({marks})", list(record.values()))
         return Call(call.args, int)
     return Call(("TABLE.PUT", table, *_fields(record)), int)
+
+
+def put_many(table: str, records: Iterable[Mapping[str, Value]]) -> Iterator[Call[int]]:
+    """Inserts or replaces rows: a call for each batch of neighbours with the same columns."""
+    for names, group in groupby(records, key=tuple):
+        if not names:
+            raise ValueError("a row without columns")
+        columns = ", ".join(map(quoted, names))
+        text = f"REPLACE INTO {quoted(table)} ({columns}) VALUES ({', '.join('?' * len(names))})"
+        yield from many(text, (tuple(record.values()) for record in group), ROWS_AT_ONCE)
 
 
 def delete(table: str, keys: Iterable[Any]) -> Call[int]:
@@ -160,14 +197,6 @@ def _page(reply: Any) -> tuple[Any, list[Record]]:
     return cursor, [_mapping(row) for row in rows]
 
 
-def total(replies: list[Any]) -> int:
-    """The sum of counts from a pipeline; raises the first error among them."""
-    for reply in replies:
-        if isinstance(reply, Exception):
-            raise reply
-    return sum(replies)
-
-
 # --- arguments ----------------------------------------------------------------------------------------------------
 
 
@@ -201,6 +230,20 @@ def _bind(value: Value) -> tuple[str, Argument]:
 
 def _positional(text: str, params: Mapping[str, Value]) -> tuple[str, list[Value]]:
     """`:name` parameters as numbered ones (`?1`), since requests carry values by position."""
+    text, names = _numbered(text)
+    return text, _values(names, params)
+
+
+def _values(names: Iterable[str], params: Mapping[str, Value]) -> list[Value]:
+    """The values of named parameters, in the order of their numbers."""
+    try:
+        return [params[name] for name in names]
+    except KeyError as missing:
+        raise ValueError(f"no value for the parameter :{missing.args[0]}") from None
+
+
+def _numbered(text: str) -> tuple[str, list[str]]:
+    """The text with `?1` in the place of the first name, and so on, and the names."""
     out: list[str] = []
     order: dict[str, int] = {}
     for piece, is_code in pieces(text):
@@ -216,12 +259,10 @@ def _positional(text: str, params: Mapping[str, Value]) -> tuple[str, list[Value
             if not name or name[0].isdigit():
                 out.append(piece[at:end])
             else:
-                if name not in params:
-                    raise ValueError(f"no value for the parameter :{name}")
                 out += (piece[at:colon], f"?{order.setdefault(name, len(order) + 1)}")
             at = end
         out.append(piece[at:])
-    return "".join(out), [params[name] for name in order]
+    return "".join(out), list(order)
 
 
 def pieces(text: str) -> Iterable[tuple[str, bool]]:

@@ -1,11 +1,11 @@
 """The compiled core of Peryton; `peryton` is its public face."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypedDict, final
 
 from peryton._resp import Argument
 
-__all__ = ["Responder", "Server", "Session", "Store", "__version__", "close_all", "load"]
+__all__ = ["Responder", "Server", "Session", "Store", "__version__", "close_all", "load", "pack"]
 
 __version__: str
 
@@ -158,3 +158,6 @@ class Responder:
     @property
     def requests(self) -> int:
         """Requests answered so far."""
+
+def pack(rows: Iterator[Iterable[Any]], count: int, convert: Callable[[Any], Any]) -> bytes:
+    """Packs up to `count` rows of an iterator, as SQL.PACKED takes them; empty at its end."""

@@ -157,6 +157,10 @@ class Database:
         """Runs a SQL statement, as `peryton.Database.sql`."""
         return await self._run(_calls.sql(text, params))
 
+    async def sql_many(self, text: str, rows: Iterable[Parameters], *, batch: int = _calls.ROWS_AT_ONCE) -> int:
+        """Runs a statement once for each row of parameters, as `peryton.Database.sql_many`."""
+        return await self._run_all(_calls.many(text, rows, batch))
+
     async def command(self, *args: Argument) -> Any:
         """Runs any command, as `peryton.Database.command`."""
         return await self._run(_calls.command(args))
@@ -263,6 +267,12 @@ class Database:
         async with self._lend() as link:
             return await link.pipeline([call.args for call in calls])
 
+    async def _run_all(self, calls: Iterable[Call[int]]) -> int:
+        total = 0
+        for call in calls:
+            total += await self._run(call)
+        return total
+
     @asynccontextmanager
     async def _lend(self) -> AsyncIterator[_AsyncLink]:
         """A link for one use. One that broke or was cancelled half-way through a reply is not kept."""
@@ -303,6 +313,10 @@ class Transaction:
     async def sql(self, text: str, params: Parameters | None = None) -> Rows:
         """Runs a SQL statement in the transaction."""
         return await self._run(_calls.sql_in_transaction(text, params))
+
+    async def sql_many(self, text: str, rows: Iterable[Parameters], *, batch: int = _calls.ROWS_AT_ONCE) -> int:
+        """Runs a statement once for each row of parameters, as `peryton.Database.sql_many`."""
+        return await self._run_all(_calls.many(text, rows, batch))
 
     async def command(self, *args: Argument) -> Any:
         """Runs any command in the transaction."""
@@ -372,6 +386,12 @@ class Transaction:
     async def _run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
         return await self._open_link().pipeline([call.args for call in calls])
 
+    async def _run_all(self, calls: Iterable[Call[int]]) -> int:
+        total = 0
+        for call in calls:
+            total += await self._run(call)
+        return total
+
 
 class Table:
     """The rows of one table by primary key, as `peryton.Table`."""
@@ -394,9 +414,8 @@ class Table:
         return await self._database._run(_calls.put(self.name, record))
 
     async def put_many(self, records: Iterable[Mapping[str, Value]]) -> int:
-        """Inserts or replaces rows in one go; each row by itself succeeds or fails. Gives how many were put."""
-        calls = [_calls.put(self.name, record) for record in records]
-        return _calls.total(await self._database._run_many(calls))
+        """Inserts or replaces rows, thousands in one atomic step. Gives how many were put."""
+        return await self._database._run_all(_calls.put_many(self.name, records))
 
     async def delete(self, *keys: Any) -> int:
         """Deletes the rows with these primary keys; gives how many there were."""

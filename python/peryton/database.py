@@ -43,6 +43,14 @@ class Database:
         """Runs a SQL statement: `db.sql("SELECT * FROM t WHERE id = ?", [7])` or `:name` with a mapping."""
         return self._run(_calls.sql(text, params))
 
+    def sql_many(self, text: str, rows: Iterable[Parameters], *, batch: int = _calls.ROWS_AT_ONCE) -> int:
+        """Runs a statement that writes once for each row of parameters; gives how many rows it changed in all.
+
+        `db.sql_many("INSERT INTO t VALUES (?, ?)", [(1, "a"), (2, "b")])`, or `:name` with mappings. Each `batch` of
+        rows is one atomic step: when one fails, the batches before it stay.
+        """
+        return sum(map(self._run, _calls.many(text, rows, batch)))
+
     def command(self, *args: Argument) -> Any:
         """Runs any command: `db.command("SET", "key", "value")`.
 
@@ -178,9 +186,8 @@ class Table:
         return self._database._run(_calls.put(self.name, record))
 
     def put_many(self, records: Iterable[Mapping[str, Value]]) -> int:
-        """Inserts or replaces rows in one go; each row by itself succeeds or fails. Gives how many were put."""
-        calls = [_calls.put(self.name, record) for record in records]
-        return _calls.total(self._database._run_many(calls))
+        """Inserts or replaces rows, thousands in one atomic step. Gives how many were put."""
+        return sum(map(self._database._run, _calls.put_many(self.name, records)))
 
     def delete(self, *keys: Any) -> int:
         """Deletes the rows with these primary keys; gives how many there were."""

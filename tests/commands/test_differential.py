@@ -68,7 +68,7 @@ INSIDE = ("string", "bitmap", "hash", "list", "set", "zset", "key", "expire", "s
 
 def _fits_inside(command: list[bytes]) -> bool:
     words = [argument.lower() for argument in command]
-    # Of a script's command the words are arguments; where one is a value by chance, a sequence is shorter than it might be.
+    # Of a script's command the words are arguments. Where one is a value by chance, the sequence is only shorter.
     return NOT_INSIDE.isdisjoint(words) and not (b"copy" in words and b"db" in words)
 
 

@@ -15,6 +15,8 @@ mod transaction_tests;
 
 pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
+pub use crate::sql::packed::put as pack;
+pub use crate::table::datum::DatumRef as Value;
 pub use overrun::Overrun;
 
 use crate::command::{connection, dispatch, table, transact, waiting};

@@ -5,6 +5,7 @@ mod error;
 mod fork;
 mod line;
 mod load;
+mod pack;
 mod server;
 mod session;
 mod store;
@@ -36,6 +37,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<session::Session>()?;
     module.add_class::<server::Server>()?;
     load::register(module)?;
+    module.add_function(wrap_pyfunction!(pack::pack, module)?)?;
     let close_all = wrap_pyfunction!(store::close_all, module)?;
     module.add_function(close_all.clone())?;
     // Threads of a store must not run on while the interpreter takes itself apart.

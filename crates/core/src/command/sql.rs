@@ -13,7 +13,7 @@ use crate::reply::Reply;
 use crate::session::{Blocked, Door, NoWaker, Session, SessionId};
 use crate::sql::control::Control;
 use crate::sql::run::number_after;
-use crate::sql::{self, Ahead, Host, Shape, Sql, source};
+use crate::sql::{self, Ahead, Host, Shape, Sql, packed, source};
 use crate::state::State;
 use crate::table::catalog::{Catalog, TableId};
 use crate::table::datum::{Datum, DatumRef};
@@ -37,6 +37,20 @@ pub(super) const COMMANDS: &[Spec] = &[
         -3,
         "types text [param ...]",
         "Runs a SQL statement; types has a letter for each parameter: i, r, t, b, or n for NULL.",
+    ),
+    row(
+        "sql.many",
+        sql_many,
+        -3,
+        "types text [param ...]",
+        "Runs a statement that writes for each group of as many parameters as it has, all or none; types is repeated.",
+    ),
+    row(
+        "sql.packed",
+        sql_packed,
+        3,
+        "text values",
+        "As SQL.MANY, with all parameters packed into one string: what Peryton's embedded client sends.",
     ),
     row("insert", bare, -2, "INTO t [(c, ...)] VALUES (...)", "Inserts rows; arguments are joined by spaces."),
     row("replace", bare, -2, "INTO t [(c, ...)] VALUES (...)", "Inserts rows in the place of those in their way."),
@@ -101,6 +115,22 @@ fn sql_bind(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let typed = types.iter().zip(values).enumerate().map(|(i, (letter, value))| typed(i + 1, *letter, value));
     let params = typed.collect::<Result<Params<'_>>>()?;
     sql::execute(&mut Statement { ctx }, args[2], &params)
+}
+
+fn sql_many(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let (types, values) = (args[1], &args[3..]);
+    if types.is_empty() || !values.len().is_multiple_of(types.len()) {
+        return Err(Error::new(Code::Sql, format!("{} types for {} parameters", types.len(), values.len())));
+    }
+    let letters = types.iter().cycle();
+    let typed = letters.zip(values).enumerate().map(|(i, (letter, value))| typed(i + 1, *letter, value));
+    let values = typed.collect::<Result<Vec<_>>>()?;
+    Ok(Reply::Int(sql::many::execute(&mut Statement { ctx }, args[2], &values)? as i64))
+}
+
+fn sql_packed(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let values = packed::read(args[2])?;
+    Ok(Reply::Int(sql::many::execute(&mut Statement { ctx }, args[1], &values)? as i64))
 }
 
 fn typed(number: usize, letter: u8, value: &[u8]) -> Result<DatumRef<'_>> {

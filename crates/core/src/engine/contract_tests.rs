@@ -303,7 +303,22 @@ fn check_ranges(
                 Ok(found)
             });
             let by_id = |keys| with_ties_by_id(engine, keys, |(key, _): &(Vec<u8>, RowId)| key.clone(), |(_, id)| *id);
-            assert_eq!(by_id(expected), by_id(keys));
+            assert_eq!(by_id(expected.clone()), by_id(keys.clone()));
+            let (steps, skipped) = (random.below(30) as usize, random.below(entries.len() as u64 + 40) as usize);
+            let behind: Vec<(Vec<u8>, RowId)> = ask(engine, |engine| {
+                let (mut cursor, mut found) = (Cursor::new(), Vec::new());
+                let mut more = engine.seek(&mut cursor, TABLE, &access)?;
+                for _ in 0..steps {
+                    more = more && engine.next(&mut cursor)?;
+                }
+                more = more && engine.skip(&mut cursor, skipped as u64)?;
+                while more {
+                    found.push((cursor.key().to_vec(), cursor.row_id()));
+                    more = engine.next(&mut cursor)?;
+                }
+                Ok(found)
+            });
+            assert_eq!(keys.get(steps + skipped..).unwrap_or_default(), behind);
         }
     }
 }

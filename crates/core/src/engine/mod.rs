@@ -165,6 +165,16 @@ pub trait Source {
     /// Moves to the next row. False: there is none, and the cursor is closed.
     fn next(&self, cursor: &mut Cursor) -> Read<bool>;
 
+    /// Moves over so many rows: from the current one to that far behind it. False as for `next`.
+    fn skip(&self, cursor: &mut Cursor, rows: u64) -> Read<bool> {
+        for _ in 0..rows {
+            if !self.next(cursor)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// The current row of a cursor that `seek` or `next` just put on one.
     fn row<'a>(&'a self, cursor: &'a Cursor) -> Row<'a>;
 

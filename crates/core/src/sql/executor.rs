@@ -34,6 +34,8 @@ pub struct Sql {
     running: usize,
     /// Statements of simple shapes are answered without SQLite. Tests compare both ways.
     pub fast_path: bool,
+    /// What the steps of the statement took that was analysed last.
+    pub(super) taken: Vec<run::Taken>,
     /// Buffer of the fast path.
     pub(super) keys: Batch,
 }
@@ -55,6 +57,22 @@ impl Statement {
     /// The same with clauses of ours, and so many parameters in all.
     pub fn with_extra(self, extra: Extra, parameters: usize) -> Statement {
         Statement { extra: Some(Box::new(extra)), parameters, ..self }
+    }
+
+    /// How many parameters it has.
+    pub fn parameters(&self) -> usize {
+        self.parameters
+    }
+
+    /// Does it change rows and return none?
+    pub fn only_writes(&self) -> bool {
+        let returns = self.extra.as_ref().is_some_and(|extra| extra.returning.is_some());
+        !self.readonly && self.names.is_empty() && !returns
+    }
+
+    /// Makes it ready for the next run.
+    pub fn reset(&mut self) {
+        self.prepared.reset();
     }
 }
 
@@ -82,6 +100,7 @@ impl Default for Sql {
             version: u64::MAX,
             running: 0,
             fast_path: true,
+            taken: Vec::new(),
             keys: Batch::new(),
         }
     }
@@ -133,6 +152,7 @@ fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
 fn connect(current: &Arc<Current>) -> Result<Connection> {
     let connection = Connection::open()?;
     functions::register(&connection)?;
+    vtab::row_values::register(&connection)?;
     source::register(&connection, current)?;
     let context = Arc::as_ptr(current).cast_mut().cast();
     // SAFETY: `current` lives as long as `Sql`, which drops the connection first.
@@ -187,14 +207,19 @@ pub fn table_info(host: &mut dyn Host, name: &str) -> Result<Arc<TableInfo>> {
     info.ok_or_else(|| sql(format!("no such table: {name}")))
 }
 
-#[cold]
-fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
+/// The text of a statement, if it can be one.
+fn checked(bytes: &[u8]) -> Result<&str> {
     if bytes.len() > limits::SQL_BYTES_MAX {
         let text = format!("a statement of {} bytes is longer than {}", bytes.len(), limits::SQL_BYTES_MAX);
         return Err(Error::new(Code::Limit, text));
     }
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| sql(format!("the statement is not UTF-8 at byte {}", error.valid_up_to() + 1)))?;
+    std::str::from_utf8(bytes)
+        .map_err(|error| sql(format!("the statement is not UTF-8 at byte {}", error.valid_up_to() + 1)))
+}
+
+#[cold]
+fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
+    let text = checked(bytes)?;
     let (class, tokens) = statement::classify(text)?;
     match class {
         Class::Ddl => {
@@ -214,21 +239,45 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
         Class::Explain(at, traits) => {
             let text = &text[at..];
             let main = dml::main_text(text)?;
-            explain::execute(host, main.as_deref().unwrap_or(text), traits)
+            explain::execute(host, main.as_deref().unwrap_or(text), traits, params)
         }
-        Class::Query(traits) => {
-            let plan = if host.sql().fast_path { fast::compile(host, &tokens)? } else { None };
-            if let Some(plan) = plan {
-                let plan = Arc::new(plan);
-                // A text of literals alone rarely comes twice; keeping it would push others out.
-                if traits.parameters {
-                    host.sql().cache.keep_fast(bytes, plan.clone());
-                }
-                return run_fast(host, bytes, &plan, params);
-            }
-            let statement = compile(host, text, &tokens, traits)?;
-            run_statement(host, bytes, statement, params)
-        }
+        Class::Query(traits) => match compile_query(host, text, &tokens, traits)? {
+            Compiled::Fast(plan) => run_fast(host, bytes, &plan, params),
+            Compiled::Statement(statement) => run_statement(host, bytes, statement, params),
+        },
+    }
+}
+
+fn compile_query(host: &mut dyn Host, text: &str, tokens: &[Token<'_>], traits: Traits) -> Result<Compiled> {
+    let plan = if host.sql().fast_path { fast::compile(host, text, tokens)? } else { None };
+    let Some(plan) = plan else { return compile(host, text, tokens, traits).map(Compiled::Statement) };
+    let plan = Arc::new(plan);
+    // A text of literals alone rarely comes twice; keeping it would push others out.
+    if traits.parameters {
+        host.sql().cache.keep_fast(text.as_bytes(), plan.clone());
+    }
+    Ok(Compiled::Fast(plan))
+}
+
+/// What a text that reads or writes rows was compiled to; a statement is checked out.
+pub fn compiled(host: &mut dyn Host, bytes: &[u8]) -> Result<Compiled> {
+    synchronize(host)?;
+    if let Some(compiled) = host.sql().cache.check_out(bytes) {
+        return Ok(compiled);
+    }
+    let text = checked(bytes)?;
+    match statement::classify(text)? {
+        (Class::Query(traits), tokens) => compile_query(host, text, &tokens, traits),
+        _ => Err(sql("only a statement that writes rows can be run many times")),
+    }
+}
+
+/// Gives a statement back to the cache, unless the catalog has changed meanwhile.
+pub fn check_in(host: &mut dyn Host, text: &[u8], mut statement: Statement) {
+    statement.prepared.reset();
+    let is_current = host.catalog().version() == host.sql().version;
+    if is_current {
+        host.sql().cache.check_in(text, statement);
     }
 }
 
@@ -250,13 +299,19 @@ fn maintain(host: &mut dyn Host, name: Option<&str>) -> Result<Reply> {
 /// Runs a plan that needs no SQLite; if it turns out to need it, SQLite runs the statement.
 #[inline]
 fn run_fast(host: &mut dyn Host, text: &[u8], plan: &fast::Plan, params: &[DatumRef<'_>]) -> Result<Reply> {
-    if plan.parameters() != params.len() {
-        return Err(wrong_count(plan.parameters(), params.len()));
-    }
-    match run::until_ready(host, |host| fast::run(host, plan, params))? {
+    match run_planned(host, plan, params)? {
         Some(reply) => Ok(reply),
         None => run_slow(host, text, params),
     }
+}
+
+/// Runs a plan that needs no SQLite; None: it turned out to need it, and nothing was done.
+#[inline]
+pub fn run_planned(host: &mut dyn Host, plan: &fast::Plan, params: &[DatumRef<'_>]) -> Result<Option<Reply>> {
+    if plan.parameters() != params.len() {
+        return Err(wrong_count(plan.parameters(), params.len()));
+    }
+    run::until_ready(host, |host| fast::run(host, plan, params))
 }
 
 #[cold]
@@ -292,9 +347,16 @@ pub fn prepare_part(host: &mut dyn Host, text: &str) -> Result<Prepared> {
 /// Compiles a statement with SQLite.
 pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statement> {
     synchronize(host)?;
-    let text = &*statement::with_set_quoted(text);
+    let quoted = statement::with_set_quoted(text);
+    let text = &*vtab::row_values::with_hints(&quoted);
     let traits = Arc::new(traits);
-    let prepared = prepare_until_ready(host, text, &traits)?;
+    let prepared = match prepare_until_ready(host, text, &traits) {
+        // Places in the text are to be those of the text as it was given.
+        Err(error) if *text != *quoted => {
+            return Err(prepare_until_ready(host, &quoted, &traits).err().unwrap_or(error));
+        }
+        prepared => prepared?,
+    };
     let count = prepared.column_count();
     let names = (0..count).map(|i| Blob::from_slice(prepared.column_name(i).as_bytes())).collect();
     let (parameters, readonly) = (prepared.parameter_count(), prepared.is_readonly());
@@ -359,8 +421,13 @@ fn run_until_ready(
     }
 }
 
-/// Runs a statement once; `may_move`: a read may say that its slice is over.
-fn run_once(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>], may_move: bool) -> Outcome<Reply> {
+/// Runs a statement once, in a scope if it writes; `may_move`: a read may say that its slice is over.
+pub fn run_once(
+    host: &mut dyn Host,
+    statement: &mut Statement,
+    params: &[DatumRef<'_>],
+    may_move: bool,
+) -> Outcome<Reply> {
     if host.sql().running >= limits::NESTING_MAX {
         return Err(Error::new(Code::Limit, "statements are nested too deeply").into());
     }
@@ -422,7 +489,11 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
         write_deferred(&mut run, table);
     }
     let (failure, changed, returned) = (run.failure.take(), run.changed, run.returned.take());
+    let taken = std::mem::take(&mut run.taken);
     drop(run);
+    if traits.analyzes {
+        host.sql().taken = taken;
+    }
     let reply = match (failure, result) {
         (Some(failure), _) => Err(failure),
         (None, Err(error)) => Err(error.into()),
@@ -505,9 +576,15 @@ pub fn check_result_size(bytes: usize) -> Result<()> {
 }
 
 /// The steps of an EXPLAIN QUERY PLAN: id, id of the step it belongs to, text.
-pub fn explain_steps(host: &mut dyn Host, statement: &mut Statement) -> Result<Vec<(i64, i64, String)>> {
+pub fn explain_steps(
+    host: &mut dyn Host,
+    statement: &mut Statement,
+    params: &[DatumRef<'_>],
+) -> Result<Vec<(i64, i64, String)>> {
+    // The plan does not depend on the values, so they need not be given.
     let nulls = vec![DatumRef::Null; statement.parameters];
-    let reply = run::until_ready(host, |host| run_once(host, statement, &nulls, false))?;
+    let params = if params.len() == nulls.len() { params } else { &nulls };
+    let reply = run::until_ready(host, |host| run_once(host, statement, params, false))?;
     let Reply::Array(rows) = reply else { return Ok(Vec::new()) };
     let step = |row: Reply| match row {
         Reply::Array(columns) => match &columns[..] {
@@ -519,6 +596,14 @@ pub fn explain_steps(host: &mut dyn Host, statement: &mut Statement) -> Result<V
         _ => None,
     };
     Ok(rows.into_iter().filter_map(step).collect())
+}
+
+/// Runs a statement that was compiled for this one run.
+pub fn run_prepared(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Result<Reply> {
+    if statement.parameters != params.len() {
+        return Err(wrong_count(statement.parameters, params.len()));
+    }
+    run::until_ready(host, |host| run_once(host, statement, params, false))
 }
 
 fn length(value: DatumRef<'_>) -> usize {

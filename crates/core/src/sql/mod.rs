@@ -8,6 +8,8 @@ pub mod error;
 pub mod executor;
 mod explain;
 pub mod fast;
+pub mod many;
+pub mod packed;
 pub mod records;
 pub mod run;
 pub mod schema;

@@ -164,8 +164,12 @@ pub struct Traits {
     pub parameters: bool,
     /// It has a CAST, so a literal may not be what it is compared as.
     pub casts: bool,
+    /// It may compare several columns at once, `(a, b) > (x, y)`, of which SQLite tells the first alone.
+    pub row_values: bool,
     /// The plan is to be described in words.
     pub explains: bool,
+    /// Rows and time of each step of the plan are to be counted.
+    pub analyzes: bool,
     /// The columns that an INSERT names; None when it names none, so that it gives all.
     pub inserted: Option<Vec<String>>,
     /// INSERT .. DEFAULT VALUES.
@@ -174,12 +178,18 @@ pub struct Traits {
 
 impl Traits {
     /// Of a statement of which nothing need be known.
-    pub const NONE: Traits =
-        Traits { parameters: false, casts: false, explains: false, inserted: None, default_values: false };
+    pub const NONE: Traits = Traits {
+        parameters: false,
+        casts: false,
+        row_values: false,
+        explains: false,
+        analyzes: false,
+        inserted: None,
+        default_values: false,
+    };
 
     /// Of expressions over rows in hand.
-    pub const PART: Traits =
-        Traits { parameters: true, casts: true, explains: false, inserted: None, default_values: false };
+    pub const PART: Traits = Traits { parameters: true, casts: true, ..Traits::NONE };
 }
 
 /// One run of a statement.
@@ -210,6 +220,12 @@ pub struct Run<'a> {
     pub deferred: Returned,
     /// The table of these rows.
     pub deferred_of: Option<TableId>,
+    /// Steps that were described.
+    pub steps: usize,
+    /// Rows read besides those that a cursor stands on.
+    pub rows_read: u64,
+    /// What each step took, when that is counted.
+    pub taken: Vec<Taken>,
     /// Columns that an INSERT does not name; made at its first row.
     omitted: Option<Vec<bool>>,
     /// Buffers of the write path: rows to write, ids written, the row as it was.
@@ -237,6 +253,9 @@ impl<'a> Run<'a> {
             returned: None,
             deferred: Returned::default(),
             deferred_of: None,
+            steps: 0,
+            rows_read: 0,
+            taken: Vec::new(),
             omitted: None,
             rows: Batch::new(),
             ids: Vec::new(),
@@ -257,6 +276,14 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// What the step of this number took so far.
+    pub fn timed(&mut self, step: usize) -> &mut Taken {
+        if self.taken.len() <= step {
+            self.taken.resize(step + 1, Taken::default());
+        }
+        &mut self.taken[step]
+    }
+
     /// Is it time to stop? Asked now and then by SQLite.
     fn must_stop(&mut self) -> bool {
         let now_ns = self.host.monotonic_ns();
@@ -272,6 +299,19 @@ impl<'a> Run<'a> {
         }
         false
     }
+}
+
+/// What one step of a plan took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// How often the access path was begun.
+    pub loops: u64,
+    /// Rows that were read.
+    pub visited: u64,
+    /// Rows that were handed on.
+    pub yielded: u64,
+    /// Nanoseconds.
+    pub ns: u64,
 }
 
 /// The place through which callbacks find the run that they belong to.

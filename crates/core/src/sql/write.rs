@@ -141,8 +141,8 @@ fn fill_gaps(
     info: &TableInfo,
     given: &[Given<'_>],
     evaluate: Evaluate<'_>,
-) -> Outcome<SmallVec<[Option<Datum>; 16]>> {
-    let mut made: SmallVec<[Option<Datum>; 16]> = SmallVec::new();
+) -> Outcome<Vec<Option<Datum>>> {
+    let mut made = Vec::new();
     if let Some(column) = info.sequence_column {
         let missing = match given[column] {
             Given::Nothing => true,

@@ -91,6 +91,9 @@ impl Memory {
     }
 }
 
+/// Rows whose places are loaded side by side before they are inserted.
+const PREFETCHED: usize = 16;
+
 /// Performs one write of a batch after another; says at which it stopped.
 fn write_each<T>(
     items: impl Iterator<Item = T>,
@@ -151,6 +154,13 @@ impl Source for Memory {
         match cursor.frozen().cloned() {
             None => Ok(read::next(self.table(cursor.table())?, cursor)?),
             Some(view) => view.next(cursor),
+        }
+    }
+
+    fn skip(&self, cursor: &mut Cursor, rows: u64) -> Read<bool> {
+        match cursor.frozen().cloned() {
+            None => Ok(read::skip(self.table(cursor.table())?, cursor, rows)?),
+            Some(view) => view.skip(cursor, rows),
         }
     }
 
@@ -269,7 +279,17 @@ impl Engine for Memory {
 
     fn insert(&mut self, table: TableId, rows: &Batch, ids: &mut Vec<RowId>, changes: &mut dyn Changes) -> Write<()> {
         let table = self.table_to_write(table)?;
-        write_each(rows.iter(), |row| table.insert(row, changes).map(|id| ids.push(id)))
+        if rows.len() == 1 {
+            return write_each(rows.iter(), |row| table.insert(row, changes).map(|id| ids.push(id)));
+        }
+        ids.reserve(rows.len());
+        for from in (0..rows.len()).step_by(PREFETCHED) {
+            let part = || (from..rows.len().min(from + PREFETCHED)).map(|i| rows.get(i));
+            table.prefetch_inserts(part());
+            let written = write_each(part(), |row| table.insert(row, changes).map(|id| ids.push(id)));
+            written.map_err(|error| WriteError { at: from + error.at, ..error })?;
+        }
+        Ok(())
     }
 
     fn update(&mut self, table: TableId, ids: &[RowId], rows: &Batch, changes: &mut dyn Changes) -> Write<()> {

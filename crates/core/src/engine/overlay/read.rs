@@ -125,6 +125,18 @@ impl Source for Overlay {
         Ok(found)
     }
 
+    fn skip(&self, cursor: &mut Cursor, rows: u64) -> Read<bool> {
+        if !cursor.foreign.as_ref().is_some_and(|walk| walk.is::<Walk>()) {
+            return self.base.skip(cursor, rows);
+        }
+        for _ in 0..rows {
+            if !self.next(cursor)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn row<'a>(&'a self, cursor: &'a Cursor) -> Row<'a> {
         match cursor.foreign.as_ref().and_then(|walk| walk.downcast_ref::<Walk>()) {
             None => self.base.row(cursor),

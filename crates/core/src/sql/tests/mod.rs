@@ -5,6 +5,7 @@ mod dml;
 mod effects;
 mod mishaps;
 mod oracle;
+mod plans;
 mod statements;
 mod transactions;
 
