@@ -329,9 +329,7 @@ impl Host for Statement<'_, '_> {
 
     fn read_key(&mut self, key: &[u8], shape: Shape, each: &mut dyn FnMut(&[Datum])) -> Result<()> {
         let name = (self.ctx.session.db, Box::from(key));
-        if let Some(transaction) = &mut self.ctx.session.transaction {
-            transaction.keys.note_use(name.clone());
-        }
+        transact::note_use(self.ctx, &name)?;
         let read = |ctx: &mut Context<'_>| read_key(ctx, key, shape, each).map(|()| Reply::None);
         transact::with_private_keys(self.ctx, &[name], false, read).map(|_| ())
     }

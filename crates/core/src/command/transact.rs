@@ -10,6 +10,7 @@ use super::sql::{STATEMENT, Statement, bare};
 use super::table::Command;
 use crate::engine::{ReadError, WriteFailure};
 use crate::error::{Code, Error, Result};
+use crate::keyspace::{Change, Wants};
 use crate::reply::Reply;
 use crate::session::{Session, SessionId};
 use crate::sql::Host;
@@ -101,7 +102,22 @@ pub(super) fn forget(state: &mut State, session: &mut Session) {
     if let Some(transaction) = session.transaction.take() {
         state.transactions.stats.rolled_back += u64::from(transaction.ended.is_none());
         state.transactions.end(transaction.began, &mut state.keyspace);
+        release(state, transaction);
     }
+}
+
+/// Lets go of what a transaction held: away from the baton, if it is much.
+fn release(state: &mut State, transaction: Box<Transaction>) {
+    if is_big(state, &transaction) {
+        state.keyspace.shared.reaper.free(transaction);
+    }
+}
+
+/// Does it take long to free what a transaction holds?
+fn is_big(state: &State, transaction: &Transaction) -> bool {
+    const BYTES: u64 = 1 << 20;
+    let own = transaction.overlay().size().1 + transaction.keys.bytes();
+    own as u64 > BYTES || transaction.copied_since(&state.tables) > BYTES
 }
 
 fn commit(ctx: &mut Context<'_>) -> Result<Reply> {
@@ -123,7 +139,11 @@ fn commit(ctx: &mut Context<'_>) -> Result<Reply> {
 
 /// Makes what a transaction wrote everybody's, all of it or, on any error, none.
 fn publish(ctx: &mut Context<'_>, transaction: Transaction) -> Result<()> {
+    let is_big = is_big(ctx.state, &transaction);
     if !transaction.has_written() {
+        if is_big {
+            ctx.state.keyspace.shared.reaper.free(transaction);
+        }
         return Ok(());
     }
     check_keys(ctx.state, &transaction)?;
@@ -139,18 +159,21 @@ fn publish(ctx: &mut Context<'_>, transaction: Transaction) -> Result<()> {
     if ctx.state.transactions.len() > 1 {
         commit::claim_rows(transaction.overlay(), &mut ctx.state.transactions.claims, now);
     }
-    transaction.keys.commit(&mut ctx.state.keyspace, &mut ctx.effect.keys);
+    let Transaction { tables, keys, .. } = transaction;
+    keys.commit(&mut ctx.state.keyspace, &mut ctx.effect.keys);
+    if is_big {
+        ctx.state.keyspace.shared.reaper.free(tables);
+    }
     Ok(())
 }
 
 /// An error if a key that the transaction read or wrote has changed since it began.
 fn check_keys(state: &mut State, transaction: &Transaction) -> Result<()> {
-    for (db, key) in transaction.keys.used() {
-        // A key whose time is up has changed, seen or not.
-        let expired = |entry: crate::keyspace::entry::EntryRef<'_>| entry.is_expired(state.clock.now_ms);
-        if state.keyspace.shared.watches.may_have_changed(*db, key, transaction.began)
-            || state.keyspace.databases[*db].get(&key[..]).is_some_and(expired)
-        {
+    for ((db, key), existed) in transaction.keys.used() {
+        // A key whose time was up since it was used has changed, seen or not.
+        let entry = state.keyspace.databases[*db].get(&key[..]);
+        let exists = entry.is_some_and(|entry| !entry.is_expired(state.clock.now_ms));
+        if exists != existed || state.keyspace.shared.watches.may_have_changed(*db, key, transaction.began) {
             return Err(commit::conflict(&format!("key {}", String::from_utf8_lossy(key))));
         }
     }
@@ -202,15 +225,13 @@ pub(super) fn run(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> R
             let positions = spec.keys.positions(args).unwrap_or_default();
             let db = ctx.session.db;
             let mut names: Vec<Name> = positions.iter().map(|(at, _)| (db, Box::from(args[*at]))).collect();
-            names.iter().for_each(|name| {
-                // Expired keys go before anything of theirs is copied.
-                ctx.keys_in(db).peek(&name.1);
-            });
+            if is_write && transaction.read_only {
+                return Err(read_only());
+            }
+            for name in &names {
+                note_use(ctx, name)?;
+            }
             if let Some(transaction) = &mut ctx.session.transaction {
-                if is_write && transaction.read_only {
-                    return Err(read_only());
-                }
-                names.iter().for_each(|name| transaction.keys.note_use(name.clone()));
                 // SORT reads keys that its patterns make of what it finds.
                 if spec.keys.specs().any(|keys| matches!(keys.find, Find::Anywhere(_))) {
                     names.extend(transaction.keys.names());
@@ -223,11 +244,24 @@ pub(super) fn run(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> R
             format!("{} is not allowed inside a transaction: it names no keys", spec.name.to_uppercase()),
         )),
         // SCAN, KEYS and their kin see what the transaction has written.
-        _ if spec.flags.contains(Flags::READONLY) && !transaction.keys.is_empty() => {
+        _ if spec.flags.contains(Flags::READONLY) && transaction.keys.has_written() => {
             let names = transaction.keys.names();
             with_private_keys(ctx, &names, false, |ctx| (spec.run)(ctx, args))
         }
         _ => (spec.run)(ctx, args),
+    }
+}
+
+/// Notes that the session's transaction, if it has one, uses a key.
+pub(super) fn note_use(ctx: &mut Context<'_>, name: &Name) -> Result<()> {
+    if ctx.session.transaction.is_none() {
+        return Ok(());
+    }
+    // An expired key goes before anything of it is copied.
+    let exists = ctx.keys_in(name.0).peek(&name.1);
+    match &mut ctx.session.transaction {
+        Some(transaction) => transaction.keys.note_use(name.clone(), exists),
+        None => Ok(()),
     }
 }
 
@@ -271,7 +305,7 @@ pub(super) fn with_private_keys(
             return Err(error);
         }
     };
-    let wants = crate::keyspace::Wants::REDO | crate::keyspace::Wants::UNDO;
+    let wants = Wants::REDO | Wants::UNDO;
     let mut effect = Effect::new(wants, ctx.state.events_wanted());
     let origin = if ctx.origin == Origin::Client { Origin::Exec } else { ctx.origin };
     let result = catch_unwind(AssertUnwindSafe(|| {
@@ -285,10 +319,12 @@ pub(super) fn with_private_keys(
         let undone = undo::undo(effect, &mut ctx.state.keyspace, &mut ctx.state.tables);
         debug_assert!(undone.is_ok());
     }
-    let others = transaction.keys.take_back(&mut ctx.state.keyspace, lent, effect.keys, transaction.wants_undo());
+    let keep = transaction.keep(ctx.state.wants.contains(Wants::REDO));
+    let others = transaction.keys.take_back(&mut ctx.state.keyspace, lent, effect.keys, keep);
     for change in others {
-        if let crate::keyspace::Change::Key { db, key, .. } = &change {
-            ctx.state.keyspace.shared.watches.touch(*db, key);
+        // Keys whose time was up while nobody listened.
+        if let Change::Key { db, key, .. } = &change {
+            ctx.state.keyspace.shared.watches.expire(*db, key);
         }
         ctx.effect.keys.other(|| change);
     }

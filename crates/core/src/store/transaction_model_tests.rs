@@ -298,7 +298,7 @@ impl Model {
             return true;
         }
         let young = |name: &&'static str| self.changed.get(*name).is_some_and(|at| *at >= open.began);
-        if open.used.iter().any(|name| young(&name)) {
+        if open.used.iter().any(|name| young(name)) {
             return false;
         }
         let lost = |id: &u64| {

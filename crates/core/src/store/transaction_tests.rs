@@ -352,6 +352,54 @@ fn keys_conflict() {
 }
 
 #[test]
+fn a_key_whose_time_was_up_before_has_not_changed() {
+    let (a, _) = accounts();
+    a.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    let end = |key: &[u8]| a.store.enter().state().keyspace.databases[0].set_expire(key, Some(1));
+    a.call(&["SET", "old", "v"]);
+    end(b"old");
+    a.start().call(&["SET", "old", "new"]);
+    a.sql("COMMIT");
+    assert_eq!(Some("new".into()), a.text(&["GET", "old"]));
+    assert_eq!(Some("new".into()), a.start().text(&["GET", "old"]));
+    end(b"old");
+    a.call(&["SET", "other", "1"]);
+    assert!(a.sql_error("COMMIT").starts_with("CONFLICT key old"));
+    // A private key's time may be up, too.
+    a.start().call(&["SET", "mine", "1", "PX", "1"]);
+    assert_eq!(Reply::Int(1), a.call(&["PEXPIREAT", "mine", "1"]));
+    assert_eq!(None, a.text(&["GET", "mine"]));
+    a.sql("COMMIT");
+    assert_eq!(None, a.text(&["GET", "mine"]));
+}
+
+#[test]
+fn what_is_rolled_back_is_not_told() {
+    let (a, listener) = accounts();
+    a.call(&["CONFIG", "SET", "notify-keyspace-events", "KEA"]);
+    listener.call(&["SUBSCRIBE", "__keyevent@0__:set", "__keyevent@0__:del"]);
+    a.start().call(&["SET", "k", "1"]);
+    a.sql("SAVEPOINT s");
+    a.call(&["SET", "k", "2"]);
+    a.call(&["DEL", "k"]);
+    a.sql("ROLLBACK TO s");
+    a.sql("COMMIT");
+    let outbox = |client: &Client| client.store.enter().state().sessions[&client.session].outbox.len();
+    assert_eq!((1, Some("1".into())), (outbox(&listener), a.text(&["GET", "k"])));
+}
+
+#[test]
+fn a_request_with_many_keys_takes_no_longer_for_each() {
+    let (a, _) = accounts();
+    let keys: Vec<String> = (0..60_000).map(|i| format!("k{i}")).collect();
+    let mut request = vec!["MSET"];
+    keys.iter().for_each(|key| request.extend([key.as_str(), "v"]));
+    a.start().call(&request);
+    a.sql("COMMIT");
+    assert_eq!(Reply::Int(60_000), a.call(&["DBSIZE"]));
+}
+
+#[test]
 fn nobody_is_told_before_commit() {
     let (a, b) = accounts();
     let waiting = a.another();
