@@ -303,7 +303,7 @@ fn check_ranges(
                 Ok(found)
             });
             let by_id = |keys| with_ties_by_id(engine, keys, |(key, _): &(Vec<u8>, RowId)| key.clone(), |(_, id)| *id);
-            assert_eq!(by_id(expected.clone()), by_id(keys.clone()));
+            assert_eq!(by_id(expected), by_id(keys.clone()));
             let (steps, skipped) = (random.below(30) as usize, random.below(entries.len() as u64 + 40) as usize);
             let behind: Vec<(Vec<u8>, RowId)> = ask(engine, |engine| {
                 let (mut cursor, mut found) = (Cursor::new(), Vec::new());
