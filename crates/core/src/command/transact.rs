@@ -223,45 +223,25 @@ pub(super) fn run(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> R
         Group::Table | Group::Scripting => (spec.run)(ctx, args),
         _ if spec.keys.has_keys() => {
             let positions = spec.keys.positions(args).unwrap_or_default();
-            let db = ctx.session.db;
-            let mut names: Vec<Name> = positions.iter().map(|(at, _)| (db, Box::from(args[*at]))).collect();
-            if is_write && transaction.read_only {
-                return Err(read_only());
-            }
-            for name in &names {
-                note_use(ctx, name)?;
-            }
-            if let Some(transaction) = &mut ctx.session.transaction {
+            let mut keys: Vec<&[u8]> = positions.iter().map(|(at, _)| args[*at]).collect();
+            let mut others = Vec::new();
+            if spec.keys.specs().any(|keys| matches!(keys.find, Find::Anywhere(_))) {
                 // SORT reads keys that its patterns make of what it finds.
-                if spec.keys.specs().any(|keys| matches!(keys.find, Find::Anywhere(_))) {
-                    names.extend(transaction.keys.names());
-                }
+                others = transaction.keys.names();
             }
-            with_private_keys(ctx, &names, is_write, |ctx| (spec.run)(ctx, args))
+            keys.extend(others.iter().filter(|(db, _)| *db == ctx.session.db).map(|(_, key)| &key[..]));
+            match is_write {
+                true => write_keys(ctx, &keys, |ctx| (spec.run)(ctx, args)),
+                false => read_keys(ctx, &keys, |ctx| (spec.run)(ctx, args)),
+            }
         }
         _ if is_write => Err(Error::new(
             Code::Sql,
             format!("{} is not allowed inside a transaction: it names no keys", spec.name.to_uppercase()),
         )),
         // SCAN, KEYS and their kin see what the transaction has written.
-        _ if spec.flags.contains(Flags::READONLY) && transaction.keys.has_written() => {
-            let names = transaction.keys.names();
-            with_private_keys(ctx, &names, false, |ctx| (spec.run)(ctx, args))
-        }
+        _ if spec.flags.contains(Flags::READONLY) => read_all_keys(ctx, |ctx| (spec.run)(ctx, args)),
         _ => (spec.run)(ctx, args),
-    }
-}
-
-/// Notes that the session's transaction, if it has one, uses a key.
-pub(super) fn note_use(ctx: &mut Context<'_>, name: &Name) -> Result<()> {
-    if ctx.session.transaction.is_none() {
-        return Ok(());
-    }
-    // An expired key goes before anything of it is copied.
-    let exists = ctx.keys_in(name.0).peek(&name.1);
-    match &mut ctx.session.transaction {
-        Some(transaction) => transaction.keys.note_use(name.clone(), exists),
-        None => Ok(()),
     }
 }
 
@@ -284,14 +264,65 @@ fn ends_transaction(args: &[&[u8]]) -> bool {
         && !text.windows(4).any(|word| word.eq_ignore_ascii_case(b" to "))
 }
 
+/// Runs `body`, which reads some keys of the session's database, as a transaction sees them.
+pub(super) fn read_keys<T>(
+    ctx: &mut Context<'_>,
+    keys: &[&[u8]],
+    body: impl FnOnce(&mut Context<'_>) -> Result<T>,
+) -> Result<T> {
+    if ctx.session.transaction.is_none() {
+        return body(ctx);
+    }
+    let names = use_keys(ctx, keys)?;
+    with_private_keys(ctx, &names, false, body)
+}
+
+/// Runs `body`, which may write some keys of the session's database, in the session's transaction if it has one.
+pub(super) fn write_keys<T>(
+    ctx: &mut Context<'_>,
+    keys: &[&[u8]],
+    body: impl FnOnce(&mut Context<'_>) -> Result<T>,
+) -> Result<T> {
+    match &ctx.session.transaction {
+        None => return body(ctx),
+        Some(transaction) if transaction.read_only => return Err(read_only()),
+        Some(_) => {}
+    }
+    let names = use_keys(ctx, keys)?;
+    with_private_keys(ctx, &names, true, body)
+}
+
+/// Runs `body`, which reads whatever keys there are, as a transaction sees them.
+pub(super) fn read_all_keys<T>(ctx: &mut Context<'_>, body: impl FnOnce(&mut Context<'_>) -> Result<T>) -> Result<T> {
+    let names = match &ctx.session.transaction {
+        Some(transaction) if transaction.keys.has_written() => transaction.keys.names(),
+        _ => return body(ctx),
+    };
+    with_private_keys(ctx, &names, false, body)
+}
+
+/// Notes that the session's transaction uses keys of the session's database.
+fn use_keys(ctx: &mut Context<'_>, keys: &[&[u8]]) -> Result<Vec<Name>> {
+    let db = ctx.session.db;
+    let names: Vec<Name> = keys.iter().map(|key| (db, Box::from(*key))).collect();
+    for name in &names {
+        // An expired key goes before anything of it is copied.
+        let exists = ctx.keys_in(db).peek(&name.1);
+        if let Some(transaction) = &mut ctx.session.transaction {
+            transaction.keys.note_use(name.clone(), exists)?;
+        }
+    }
+    Ok(names)
+}
+
 /// Runs `body` on the private entries of some keys. What it changes of them stays private; what it changes of others
 /// makes it fail.
-pub(super) fn with_private_keys(
+fn with_private_keys<T>(
     ctx: &mut Context<'_>,
     names: &[Name],
     writes: bool,
-    body: impl FnOnce(&mut Context<'_>) -> Result<Reply>,
-) -> Result<Reply> {
+    body: impl FnOnce(&mut Context<'_>) -> Result<T>,
+) -> Result<T> {
     let Some(mut transaction) = ctx.session.transaction.take() else { return body(ctx) };
     if !writes && !names.iter().any(|name| transaction.keys.holds(name)) {
         // Nothing private is concerned, so this is a read like any other.
