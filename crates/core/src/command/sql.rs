@@ -4,7 +4,7 @@ use super::context::{Context, Origin};
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use super::{dispatch, transact};
 use crate::ds::number;
-use crate::engine::{Capabilities, Source, Wanted};
+use crate::engine::{Capabilities, Source, TableMemory, Wanted};
 use crate::error::{Code, Error, Result};
 use crate::keyspace::entry::EntryRef;
 use crate::limits;
@@ -57,10 +57,10 @@ pub(super) const COMMANDS: &[Spec] = &[
     row("update", bare, -2, "t SET c = ... [WHERE ...]", "Changes rows; arguments are joined by spaces."),
     row("delete", bare, -2, "FROM t [WHERE ...]", "Deletes rows; arguments are joined by spaces."),
     row("with", bare, -2, "q AS (...) SELECT ...", "Queries with common table expressions."),
-    row("create", bare, -2, "TABLE t (...) | INDEX i ON t (...)", "Makes a table or an index."),
-    row("drop", bare, -2, "TABLE t | INDEX i", "Drops a table or an index."),
+    row("create", bare, -2, "TABLE t (...) | INDEX i ON t (...) | VIEW v AS ...", "Makes a table, an index or a view."),
+    row("drop", bare, -2, "TABLE t | INDEX i | VIEW v", "Drops tables, an index or views."),
     row("truncate", bare, -2, "[TABLE] t", "Empties a table at once."),
-    row("alter", bare, -2, "TABLE t ...", "Changes a table (not supported yet)."),
+    row("alter", bare, -2, "TABLE t RENAME TO u", "Gives a table another name."),
     row("explain", bare, -2, "SELECT ...", "Tells how the rows of a statement would be found."),
     row("show", bare, -2, "TABLES | CREATE TABLE t | INDEXES FROM t", "Shows what tables and indexes there are."),
     Spec {
@@ -244,6 +244,10 @@ impl Host for Statement<'_, '_> {
 
     fn control(&mut self, control: &Control) -> Result<Reply> {
         transact::control(self.ctx, control)
+    }
+
+    fn table_memory(&self, table: TableId) -> Option<TableMemory> {
+        self.ctx.state.tables.engine().memory(table).ok()
     }
 
     fn check_memory(&self) -> Result<()> {

@@ -1,6 +1,8 @@
 //! SQL: our statements about tables, and SQLite as the query processor over our tables.
 
 pub mod cache;
+mod catalog_tables;
+pub mod constraint;
 pub mod control;
 pub mod ddl;
 pub mod dml;
@@ -11,6 +13,7 @@ pub mod fast;
 pub mod many;
 pub mod packed;
 pub mod records;
+mod rewrite;
 pub mod run;
 pub mod schema;
 pub mod source;

@@ -4,6 +4,7 @@ use super::key::{self, Encoded, KeyColumn, KeyValues};
 use super::read::{Condition, Reader, Value, index_of_all};
 use crate::error::{Code, Error};
 use crate::reply::Reply;
+use crate::sql::constraint::foreign_key;
 use crate::sql::executor::in_scope;
 use crate::sql::run::{Failure, Host, Outcome, Run, Traits};
 use crate::sql::table_info::TableInfo;
@@ -93,12 +94,14 @@ fn read_columns(reader: &mut Reader<'_>, info: &TableInfo, places: &mut [Option<
 /// Runs an INSERT.
 pub fn insert(host: &mut dyn Host, plan: &Insert, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
     let several = plan.values.len() > plan.width || plan.on_conflict == OnConflict::Replace;
+    let several = several || plan.info.links.is_some();
     in_scope(host, several, |host| {
         let mut run = Run::new(host, &Traits::NONE);
         let mut rows = std::mem::take(&mut run.rows);
         rows.clear();
         plan.encode(&mut run, params, &mut rows)?;
         write::insert_encoded(&mut run, &plan.info, &rows, plan.on_conflict)?;
+        foreign_key::finish(&mut run)?;
         Ok(Some(Reply::Int(run.changed as i64)))
     })
 }
@@ -241,7 +244,7 @@ pub fn compile_update(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<Up
 /// Runs an UPDATE.
 pub fn update(host: &mut dyn Host, plan: &Update, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
     let Some(ids) = plan.target.find(host, params)? else { return Ok(None) };
-    in_scope(host, ids.len() > 1, |host| {
+    in_scope(host, ids.len() > 1 || plan.target.info.links.is_some(), |host| {
         let given: SmallVec<[Given<'_>; 16]> = plan
             .values
             .iter()
@@ -251,6 +254,7 @@ pub fn update(host: &mut dyn Host, plan: &Update, params: &[DatumRef<'_>]) -> Ou
         for id in &ids {
             write::update(&mut run, &plan.target.info, *id, &given, OnConflict::Abort)?;
         }
+        foreign_key::finish(&mut run)?;
         Ok(Some(Reply::Int(run.changed as i64)))
     })
 }
@@ -273,6 +277,7 @@ pub fn delete(host: &mut dyn Host, plan: &Delete, params: &[DatumRef<'_>]) -> Ou
         for id in &ids {
             write::delete(&mut run, &plan.target.info, *id)?;
         }
+        foreign_key::finish(&mut run)?;
         Ok(Some(Reply::Int(run.changed as i64)))
     })
 }

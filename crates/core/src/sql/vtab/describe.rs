@@ -103,7 +103,10 @@ fn words(def: &TableDef, plan: &Plan) -> String {
 }
 
 fn column_name<'a>(def: &'a TableDef, column: &IndexColumn) -> &'a str {
-    def.column_at(column.position).map_or("?", |c| &c.name)
+    def.column_at(column.position).map_or("?", |c| match &c.generated {
+        Some(expression) if c.hidden => expression,
+        _ => &c.name,
+    })
 }
 
 /// How a range is walked.
