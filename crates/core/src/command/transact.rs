@@ -8,13 +8,15 @@ use super::context::{Context, Origin};
 use super::spec::{Find, Flags, Group, Keys, Run, Spec};
 use super::sql::{STATEMENT, Statement, bare};
 use super::table::Command;
-use crate::engine::{ReadError, WriteFailure};
+use crate::engine::{Overlay, ReadError, WriteFailure};
 use crate::error::{Code, Error, Result};
 use crate::keyspace::{Change, Wants};
 use crate::reply::Reply;
 use crate::session::{Session, SessionId};
 use crate::sql::Host;
+use crate::sql::constraint::at_commit;
 use crate::sql::control::Control;
+use crate::sql::run::Failure;
 use crate::state::State;
 use crate::txn::private_keys::Name;
 use crate::txn::{Effect, Transaction, commit, undo};
@@ -186,17 +188,27 @@ fn publish_rows(ctx: &mut Context<'_>, transaction: &Transaction) -> std::result
         return Ok(());
     }
     commit::check_rows(overlay, &ctx.state.tables, &ctx.state.transactions.claims, transaction.began)?;
-    let changes = &mut ctx.effect.tables;
-    let scope = ctx.state.tables.open(changes);
-    let result = commit::write_rows(overlay, &mut ctx.state.tables, changes);
+    let scope = ctx.state.tables.open(&mut ctx.effect.tables);
+    let result = write_and_judge(ctx, overlay);
     match result {
-        Ok(()) => ctx.state.tables.keep(changes, scope),
-        Err(_) => ctx.state.tables.undo(changes, scope),
+        Ok(()) => ctx.state.tables.keep(&mut ctx.effect.tables, scope),
+        Err(_) => ctx.state.tables.undo(&mut ctx.effect.tables, scope),
     }
-    result.map_err(|error| match error.failure {
-        WriteFailure::NotReady(wanted) => ReadError::NotReady(wanted),
-        WriteFailure::Failed(error) => ReadError::Failed(error),
-        other => ReadError::Failed(Error::new(Code::Bug, format!("transact.rs: {other:?} at COMMIT"))),
+    result
+}
+
+fn write_and_judge(ctx: &mut Context<'_>, overlay: &Overlay) -> std::result::Result<(), ReadError> {
+    commit::write_rows(overlay, &mut ctx.state.tables, &mut ctx.effect.tables).map_err(|error| {
+        match error.failure {
+            WriteFailure::NotReady(wanted) => ReadError::NotReady(wanted),
+            WriteFailure::Failed(error) => ReadError::Failed(error),
+            other => ReadError::Failed(Error::new(Code::Bug, format!("transact.rs: {other:?} at COMMIT"))),
+        }
+    })?;
+    at_commit::judge(&mut Statement { ctx }, overlay).map_err(|failure| match failure {
+        Failure::NotReady(wanted) => ReadError::NotReady(wanted),
+        Failure::Error(error) => ReadError::Failed(at_commit::as_conflict(error)),
+        Failure::SliceOver => ReadError::Failed(Error::new(Code::Bug, "transact.rs: a slice at COMMIT")),
     })
 }
 

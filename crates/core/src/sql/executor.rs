@@ -153,7 +153,7 @@ pub fn execute(host: &mut dyn Host, text: &[u8], params: &[DatumRef<'_>]) -> Res
 
 /// Brings what is known of the tables up to the catalog's version.
 #[inline]
-fn synchronize(host: &mut dyn Host) -> Result<()> {
+pub fn synchronize(host: &mut dyn Host) -> Result<()> {
     let version = host.catalog().version();
     let sql = host.sql();
     if sql.version == version { Ok(()) } else { follow_catalog(host, version) }

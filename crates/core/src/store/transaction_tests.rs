@@ -52,6 +52,8 @@ impl Client {
 /// A store with accounts 1 to 4 of 100 each, and two sessions.
 fn accounts() -> (Client, Client) {
     let a = Client::new();
+    // On a slow machine reads would go on in other threads.
+    a.call(&["CONFIG", "SET", "statement-slice", "60000000"]);
     a.sql("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, u INTEGER UNIQUE)");
     a.sql("CREATE INDEX t_n ON t (n)");
     a.sql("INSERT INTO t VALUES (1, 100, 1), (2, 100, 2), (3, 100, 3), (4, 100, 4)");
@@ -249,6 +251,35 @@ fn unique_keys_may_change_places() {
 }
 
 #[test]
+fn foreign_keys_are_judged_again_at_commit() {
+    let (a, b) = accounts();
+    a.sql("CREATE TABLE p (id INTEGER PRIMARY KEY, n INTEGER)");
+    a.sql("CREATE TABLE c (id INTEGER PRIMARY KEY, p INTEGER REFERENCES p (id) ON DELETE CASCADE)");
+    a.sql("INSERT INTO p VALUES (1, 1), (2, 2), (3, 3)");
+    a.sql("INSERT INTO c VALUES (10, 1), (20, 2)");
+    // What it refers to went away.
+    a.start().sql("INSERT INTO c VALUES (30, 3)");
+    b.sql("DELETE FROM p WHERE id = 3");
+    let error = a.sql_error("COMMIT");
+    assert!(error.starts_with("CONFLICT FOREIGN KEY constraint failed: c.p = 3 would refer to no row of p"), "{error}");
+    // What it deletes got another one that refers to it, which its cascade did not see.
+    a.start().sql("DELETE FROM p WHERE id = 2");
+    assert_eq!(1, a.one("SELECT count(*) FROM c"));
+    b.sql("INSERT INTO c VALUES (21, 2)");
+    assert!(a.sql_error("COMMIT").starts_with("CONFLICT FOREIGN KEY"));
+    assert_eq!(vec![vec![10, 1], vec![20, 2], vec![21, 2]], a.sql("SELECT id, p FROM c ORDER BY id"));
+    // Inside, statements are judged as ever.
+    a.start();
+    assert!(a.sql_error("INSERT INTO c VALUES (40, 4)").starts_with("CONSTRAINT FOREIGN KEY"));
+    a.sql("INSERT INTO p VALUES (4, 4)");
+    a.sql("INSERT INTO c VALUES (40, 4)");
+    a.sql("DELETE FROM p WHERE id = 1");
+    a.sql("UPDATE c SET p = 2 WHERE id = 40");
+    a.sql("COMMIT");
+    assert_eq!(vec![vec![20, 2], vec![21, 2], vec![40, 2]], b.sql("SELECT id, p FROM c ORDER BY id"));
+}
+
+#[test]
 fn a_statement_that_fails_leaves_the_rest() {
     let (a, b) = accounts();
     a.start().sql("UPDATE t SET n = 1 WHERE id = 1");
@@ -439,7 +470,18 @@ fn commands_that_do_not_fit_are_refused() {
         assert_eq!(message, a.error(command));
     }
     assert!(a.sql_error("CREATE TABLE x (a INTEGER)").contains("inside a transaction"));
-    assert!(a.sql_error("DROP TABLE t").contains("inside a transaction"));
+    for definition in [
+        "DROP TABLE t",
+        "CREATE VIEW v AS SELECT 1",
+        "CREATE INDEX i ON t (n)",
+        "DROP INDEX t_n",
+        "ALTER TABLE t RENAME TO x",
+        "TRUNCATE TABLE t",
+        "CREATE TABLE x AS SELECT * FROM t",
+    ] {
+        let error = a.sql_error(definition);
+        assert!(error.contains("inside a transaction"), "{definition}: {error}");
+    }
     assert_eq!(Reply::Nil, a.call(&["BLPOP", "l", "0"]).clone_nil(), "it does not wait");
     assert_eq!(Some("v".into()), a.text(&["GET", "k"]), "what was moved is back");
     a.sql("ROLLBACK");
@@ -478,8 +520,7 @@ fn scripts_work_on_what_the_transaction_sees() {
 
 #[test]
 fn numbers_of_a_sequence_are_given_once() {
-    let a = Client::new();
-    let b = a.another();
+    let (a, b) = accounts();
     a.sql("CREATE TABLE s (id INTEGER PRIMARY KEY AUTO_INCREMENT, v INTEGER)");
     a.start().sql("INSERT INTO s (v) VALUES (1), (2)");
     b.start().sql("INSERT INTO s (v) VALUES (3)");

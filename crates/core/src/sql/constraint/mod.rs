@@ -3,6 +3,7 @@
 //! SQLite enforces none of it on virtual tables, so the write path comes through here, whoever writes. A table that
 //! demands nothing has no [`Rules`], and pays nothing.
 
+pub mod at_commit;
 mod evaluator;
 pub mod foreign_key;
 pub mod judge;
