@@ -52,6 +52,8 @@ impl Client {
 /// A store with accounts 1 to 4 of 100 each, and two sessions.
 fn accounts() -> (Client, Client) {
     let a = Client::new();
+    // On a slow machine reads would go on in other threads.
+    a.call(&["CONFIG", "SET", "statement-slice", "60000000"]);
     a.sql("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, u INTEGER UNIQUE)");
     a.sql("CREATE INDEX t_n ON t (n)");
     a.sql("INSERT INTO t VALUES (1, 100, 1), (2, 100, 2), (3, 100, 3), (4, 100, 4)");
@@ -346,6 +348,9 @@ fn keys_and_rows_commit_together() {
     assert_eq!(3, a.one("SELECT count(*) FROM keys"));
     assert_eq!(Reply::Int(3), a.call(&["DBSIZE"]));
     assert_eq!((Some("old".into()), Reply::Int(1)), (b.text(&["GET", "k"]), b.call(&["DBSIZE"])));
+    a.call(&["SET", "w_1", "9"]);
+    assert_eq!(Reply::bulks(["2", "1"]), a.call(&["SORT", "l", "BY", "w_*"]));
+    a.call(&["DEL", "w_1"]);
     a.sql("COMMIT");
     assert_eq!((Some("new".into()), Reply::Int(3)), (b.text(&["GET", "k"]), b.call(&["DBSIZE"])));
     assert_eq!(Reply::Int(100), b.call(&["TTL", "k"]));
@@ -392,6 +397,54 @@ fn keys_conflict() {
 }
 
 #[test]
+fn a_key_whose_time_was_up_before_has_not_changed() {
+    let (a, _) = accounts();
+    a.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    let end = |key: &[u8]| a.store.enter().state().keyspace.databases[0].set_expire(key, Some(1));
+    a.call(&["SET", "old", "v"]);
+    end(b"old");
+    a.start().call(&["SET", "old", "new"]);
+    a.sql("COMMIT");
+    assert_eq!(Some("new".into()), a.text(&["GET", "old"]));
+    assert_eq!(Some("new".into()), a.start().text(&["GET", "old"]));
+    end(b"old");
+    a.call(&["SET", "other", "1"]);
+    assert!(a.sql_error("COMMIT").starts_with("CONFLICT key old"));
+    // A private key's time may be up, too.
+    a.start().call(&["SET", "mine", "1", "PX", "1"]);
+    assert_eq!(Reply::Int(1), a.call(&["PEXPIREAT", "mine", "1"]));
+    assert_eq!(None, a.text(&["GET", "mine"]));
+    a.sql("COMMIT");
+    assert_eq!(None, a.text(&["GET", "mine"]));
+}
+
+#[test]
+fn what_is_rolled_back_is_not_told() {
+    let (a, listener) = accounts();
+    a.call(&["CONFIG", "SET", "notify-keyspace-events", "KEA"]);
+    listener.call(&["SUBSCRIBE", "__keyevent@0__:set", "__keyevent@0__:del"]);
+    a.start().call(&["SET", "k", "1"]);
+    a.sql("SAVEPOINT s");
+    a.call(&["SET", "k", "2"]);
+    a.call(&["DEL", "k"]);
+    a.sql("ROLLBACK TO s");
+    a.sql("COMMIT");
+    let outbox = |client: &Client| client.store.enter().state().sessions[&client.session].outbox.len();
+    assert_eq!((1, Some("1".into())), (outbox(&listener), a.text(&["GET", "k"])));
+}
+
+#[test]
+fn a_request_with_many_keys_takes_no_longer_for_each() {
+    let (a, _) = accounts();
+    let keys: Vec<String> = (0..60_000).map(|i| format!("k{i}")).collect();
+    let mut request = vec!["MSET"];
+    keys.iter().for_each(|key| request.extend([key.as_str(), "v"]));
+    a.start().call(&request);
+    a.sql("COMMIT");
+    assert_eq!(Reply::Int(60_000), a.call(&["DBSIZE"]));
+}
+
+#[test]
 fn nobody_is_told_before_commit() {
     let (a, b) = accounts();
     let waiting = a.another();
@@ -431,7 +484,18 @@ fn commands_that_do_not_fit_are_refused() {
         assert_eq!(message, a.error(command));
     }
     assert!(a.sql_error("CREATE TABLE x (a INTEGER)").contains("inside a transaction"));
-    assert!(a.sql_error("DROP TABLE t").contains("inside a transaction"));
+    for definition in [
+        "DROP TABLE t",
+        "CREATE VIEW v AS SELECT 1",
+        "CREATE INDEX i ON t (n)",
+        "DROP INDEX t_n",
+        "ALTER TABLE t RENAME TO x",
+        "TRUNCATE TABLE t",
+        "CREATE TABLE x AS SELECT * FROM t",
+    ] {
+        let error = a.sql_error(definition);
+        assert!(error.contains("inside a transaction"), "{definition}: {error}");
+    }
     assert_eq!(Reply::Nil, a.call(&["BLPOP", "l", "0"]).clone_nil(), "it does not wait");
     assert_eq!(Some("v".into()), a.text(&["GET", "k"]), "what was moved is back");
     a.sql("ROLLBACK");
@@ -470,8 +534,7 @@ fn scripts_work_on_what_the_transaction_sees() {
 
 #[test]
 fn numbers_of_a_sequence_are_given_once() {
-    let a = Client::new();
-    let b = a.another();
+    let (a, b) = accounts();
     a.sql("CREATE TABLE s (id INTEGER PRIMARY KEY AUTO_INCREMENT, v INTEGER)");
     a.start().sql("INSERT INTO s (v) VALUES (1), (2)");
     b.start().sql("INSERT INTO s (v) VALUES (3)");
