@@ -7,6 +7,7 @@ pub mod executor;
 mod explain;
 pub mod fast;
 pub mod records;
+pub mod report;
 pub mod run;
 pub mod schema;
 pub mod source;
@@ -20,6 +21,7 @@ pub mod write;
 #[cfg(test)]
 mod tests;
 
-pub use executor::{Sql, execute};
+pub use executor::Sql;
 pub use fast::Ahead;
+pub use report::execute;
 pub use run::{Host, Shape};

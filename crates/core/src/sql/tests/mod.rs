@@ -7,8 +7,9 @@ mod oracle;
 mod plans;
 mod statements;
 
+use super::Sql;
+use super::executor::execute;
 use super::run::{Host, Shape};
-use super::{Sql, execute};
 use crate::engine::{Engine, Memory, Source, Wanted};
 use crate::error::Result;
 use crate::keyspace::Wants;
