@@ -13,11 +13,11 @@ CORE = ROOT / "crates/core/src"
 
 _LAYERS = """
 limits error
-env directory ds memory meter reply value session
+env directory ds memory meter reply value
 table index engine keyspace
 wal txn recovery
 sql procedure
-pubsub config slowlog state
+session pubsub config readers slowlog state
 command store
 """
 ORDER = _LAYERS.split()

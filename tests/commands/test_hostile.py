@@ -220,27 +220,6 @@ def test_ten_thousand_arguments(server: Server) -> None:
         assert connection("DEL", "many") == 1
 
 
-@pytest.mark.parametrize(
-    "announced", [b"*2147483647\r\n", b"*1000000\r\n$4\r\n", b"*2\r\n$4\r\nECHO\r\n$536870912\r\n"]
-)
-def test_announcing_much_and_sending_nothing(announced: bytes, server: Server, bystander: Connection) -> None:
-    connections = [server.connect() for _ in range(20)]
-    for connection in connections:
-        connection.send_raw(announced)
-    assert bystander("PING") == Simple(b"PONG")
-    for connection in connections:
-        connection.close()
-
-
-def test_a_client_that_never_reads(server: Server, bystander: Connection) -> None:
-    bystander("SET", "large", b"x" * 100_000)
-    with server.connect() as connection:
-        connection.send_all([("GET", "large")] * 300)
-        for _ in range(100):
-            assert bystander("PING") == Simple(b"PONG")
-    bystander("DEL", "large")
-
-
 def test_many_clients_at_once(server: Server) -> None:
     connections = [server.connect() for _ in range(300)]
     for connection in connections:

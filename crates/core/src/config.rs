@@ -3,6 +3,7 @@
 use crate::ds::number;
 use crate::error::{Error, Result};
 use crate::keyspace::{EventClass, Keyspace};
+use crate::limits;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
@@ -33,6 +34,8 @@ pub struct Config {
     pub maxclients: usize,
     /// How long one SQL statement may run, milliseconds; 0: for ever.
     pub statement_timeout_ms: u64,
+    /// How long a read may hold the store before it goes on in another thread, microseconds.
+    pub statement_slice_us: u64,
     /// Settings kept only so that clients that set or read them go on working.
     pub inert: Vec<(&'static str, String)>,
 }
@@ -64,6 +67,7 @@ impl Default for Config {
             timeout_s: 0,
             maxclients: 10_000,
             statement_timeout_ms: 60_000,
+            statement_slice_us: limits::READ_SLICE_US,
             inert: INERT.iter().map(|(name, value, _)| (*name, value.to_string())).collect(),
         }
     }
@@ -84,7 +88,7 @@ const INERT: [(&str, &str, Check); 14] = [
     ("lazyfree-lazy-user-del", "yes", Check::YesOrNo),
     ("activedefrag", "no", Check::YesOrNo),
     ("maxmemory-samples", "5", Check::Integer(1..=I32_MAX)),
-    ("proto-max-bulk-len", "536870912", Check::Bytes(1 << 20..=i64::MAX)),
+    ("proto-max-bulk-len", "536870912", Check::Fixed(limits::BULK_BYTES_MAX as i64)),
 ];
 
 const I32_MAX: i64 = i32::MAX as i64;
@@ -96,7 +100,8 @@ enum Check {
     YesOrNo,
     OneOf(&'static [&'static str]),
     Integer(RangeInclusive<i64>),
-    Bytes(RangeInclusive<i64>),
+    /// Bytes that are always as many.
+    Fixed(i64),
 }
 
 impl Check {
@@ -111,7 +116,8 @@ impl Check {
             Check::YesOrNo => return Err("argument must be 'yes' or 'no'".into()),
             Check::OneOf(words) => one_of(text, words)?.to_string(),
             Check::Integer(bounds) => integer::<i64>(text, bounds.clone())?.to_string(),
-            Check::Bytes(bounds) => within(bytes(text)?, bounds.clone())?.to_string(),
+            Check::Fixed(value) if bytes(text)? == *value => value.to_string(),
+            Check::Fixed(value) => return Err(format!("the limit is fixed at {value} bytes").into()),
         })
     }
 }
@@ -200,10 +206,8 @@ pub static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "maxmemory-policy",
         get: |c, _| c.maxmemory_policy.clone(),
-        set: |c, k, v| {
-            let policy = one_of(v, &POLICIES)?;
-            k.shared.clock.lfu = policy.ends_with("lfu");
-            c.maxmemory_policy = policy.to_string();
+        set: |c, _, v| {
+            c.maxmemory_policy = one_of(v, &POLICIES)?.to_string();
             Ok(())
         },
     },
@@ -270,6 +274,11 @@ pub static PARAMETERS: &[Parameter] = &[
         name: "statement-timeout",
         get: |c, _| c.statement_timeout_ms.to_string(),
         set: |c, _, v| integer(v, 0..=i64::MAX).map(|n| c.statement_timeout_ms = n),
+    },
+    Parameter {
+        name: "statement-slice",
+        get: |c, _| c.statement_slice_us.to_string(),
+        set: |c, _, v| integer(v, 0..=60_000_000).map(|n| c.statement_slice_us = n),
     },
     threshold!("hash-max-listpack-entries", hash_entries, integer, 0..=i64::MAX),
     threshold!("hash-max-ziplist-entries", hash_entries, integer, 0..=i64::MAX),

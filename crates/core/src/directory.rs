@@ -12,7 +12,9 @@ const LOCK_FILE: &str = "LOCK";
 pub struct Directory {
     path: PathBuf,
     /// Holds the lock, and our pid for whoever comes second. The lock goes with the process, however it ends.
-    _lock: File,
+    lock: File,
+    /// The process that took it.
+    owner: u32,
 }
 
 impl Directory {
@@ -40,12 +42,23 @@ impl Directory {
             .and_then(|()| lock.rewind())
             .and_then(|()| writeln!(lock, "{}", std::process::id()))
             .map_err(failed)?;
-        Ok(Directory { path: path.to_path_buf(), _lock: lock })
+        Ok(Directory { path: path.to_path_buf(), lock, owner: std::process::id() })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // A forked child shares the open file, so closing ours would leave the directory locked until the child ends;
+        // and what the child drops must not unlock ours.
+        if self.owner == std::process::id() {
+            // SAFETY: flock takes a descriptor, which is open as long as `self.lock` is, and flags.
+            unsafe { libc::flock(self.lock.as_raw_fd(), libc::LOCK_UN) };
+        }
     }
 }
 

@@ -63,6 +63,18 @@ pub const SQL_MEMORY_BYTES_MAX: usize = SQL_RESULT_BYTES_MAX;
 pub const SQL_KEYS_BATCH: usize = 256;
 /// Cached statements per store.
 pub const STATEMENTS_CACHED: usize = 512;
+
+/// A read that takes longer goes on in another thread, on a view of the tables, unless the setting `statement-slice` says
+/// otherwise, microseconds.
+pub const READ_SLICE_US: u64 = 1000;
+/// Threads for such reads; each can keep one core busy.
+pub const READERS_MAX: usize = 2;
+/// Such reads that may wait for a thread.
+pub const READS_WAITING_MAX: usize = 1000;
+/// Bytes of keys that such a read may copy.
+pub const READ_KEYS_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Bytes of changed pages that may be kept for a view; then it ends ("snapshot too old").
+pub const VIEW_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Deepest nesting of SQL statements, scripts and triggers in each other.
 pub const NESTING_MAX: usize = 16;
 /// Scripts remembered that came with EVAL only; those loaded with SCRIPT LOAD are not limited.

@@ -1,6 +1,7 @@
 //! How much memory the process has taken from the allocator: one counter that every allocation passes.
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 static USED: AtomicI64 = AtomicI64::new(0);
@@ -46,6 +47,66 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     }
 }
 
+/// How to make the allocator give back to the system what it keeps in reserve.
+static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
+
+/// Whoever chose the allocator says how to make it give back memory; it is called now and then, in any thread.
+pub fn on_give_back(give_back: fn()) {
+    // Who says it twice says the same.
+    let _ = GIVE_BACK.set(give_back);
+}
+
+/// Notices when the process holds much more memory than is used, as after an index was built, whose sorting took as much
+/// as the index itself, and has it given back.
+#[derive(Debug)]
+pub struct Returns {
+    /// Bytes in memory beyond those used when nothing more could be given back: other libraries' and the code's.
+    floor: u64,
+    /// Looks until the next one that counts, and how many there are between two.
+    wait: u32,
+    pause: u32,
+}
+
+impl Default for Returns {
+    fn default() -> Self {
+        Returns { floor: 0, wait: LOOKS_LEAST, pause: LOOKS_LEAST }
+    }
+}
+
+/// Less than this is kept for what comes next, bytes.
+const WORTH_RETURNING: u64 = 16 << 20;
+/// Looks between two that count, while they bring something and at the longest.
+const LOOKS_LEAST: u32 = 10;
+const LOOKS_MOST: u32 = 10_000;
+
+impl Returns {
+    /// Looks; to be called several times a second.
+    pub fn look(&mut self) {
+        self.wait -= 1;
+        if self.wait == 0 {
+            if let Some(give_back) = GIVE_BACK.get() {
+                self.weigh(resident(), used(), || {
+                    give_back();
+                    resident()
+                });
+            }
+            self.wait = self.pause;
+        }
+    }
+
+    /// Gives back if it is worth it. Whoever gets nothing for it, as other libraries hold the memory, asks less often.
+    fn weigh(&mut self, resident: u64, used: u64, give_back: impl FnOnce() -> u64) {
+        let unused = resident.saturating_sub(used);
+        if unused.saturating_sub(self.floor) <= WORTH_RETURNING.max(used / 16) {
+            return;
+        }
+        let left = give_back();
+        self.floor = left.saturating_sub(used);
+        let was_worth_it = resident.saturating_sub(left) >= WORTH_RETURNING / 4;
+        self.pause = if was_worth_it { LOOKS_LEAST } else { (self.pause * 2).min(LOOKS_MOST) };
+    }
+}
+
 /// The highest [`used`] that was looked at.
 pub fn peak() -> u64 {
     static PEAK: AtomicI64 = AtomicI64::new(0);
@@ -80,4 +141,32 @@ pub fn cpu_seconds() -> (f64, f64) {
 fn system_value(name: i32) -> u64 {
     // SAFETY: sysconf only reads; an unknown name gives -1.
     unsafe { libc::sysconf(name) }.max(0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    #[test]
+    fn what_is_not_used_is_given_back() {
+        let mut returns = Returns::default();
+        returns.weigh(110 * MB, 100 * MB, || panic!("too little"));
+        returns.weigh(200 * MB, 100 * MB, || 120 * MB);
+        assert_eq!((20 * MB, LOOKS_LEAST), (returns.floor, returns.pause));
+        returns.weigh(130 * MB, 100 * MB, || panic!("the rest is somebody else's"));
+        returns.weigh(2000 * MB, 1900 * MB, || panic!("too little of so much"));
+    }
+
+    #[test]
+    fn who_gets_nothing_back_asks_less_often() {
+        let mut returns = Returns::default();
+        for times in 1..=20 {
+            returns.weigh(times * 100 * MB, MB, || times * 100 * MB);
+        }
+        assert_eq!(LOOKS_MOST, returns.pause);
+        returns.weigh(5000 * MB, MB, || 100 * MB);
+        assert_eq!(LOOKS_LEAST, returns.pause);
+    }
 }

@@ -4,8 +4,7 @@ use crate::reply::Reply;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Names a session for its life; never used twice by one store.
-pub type SessionId = u64;
+pub use crate::keyspace::waiting::SessionId;
 
 /// Called, from any thread, when a session's outbox has something for a door that may be asleep.
 pub trait Waker: Send + Sync {
@@ -51,13 +50,20 @@ pub struct Multi {
     pub aborted: bool,
     /// Bytes held by the queue.
     pub bytes: usize,
+    /// True when a queued command is refused for want of memory, and EXEC therefore too.
+    pub denyoom: bool,
 }
 
 /// A request kept for later.
 pub type OwnedRequest = Vec<Box<[u8]>>;
 
-/// A session waiting inside a blocking command.
-#[derive(Debug)]
+/// Work done for a session in another thread, which ends when the session no longer waits for it.
+pub trait Elsewhere: Send + Sync {
+    /// Has it end soon.
+    fn cancel(&self);
+}
+
+/// A session waiting inside a blocking command, or for a long read.
 pub struct Blocked {
     /// The request, run again when one of its keys is ready.
     pub request: OwnedRequest,
@@ -67,6 +73,8 @@ pub struct Blocked {
     pub deadline_ms: Option<i64>,
     /// The answer when time is up.
     pub on_timeout: Reply,
+    /// What is done for it in another thread.
+    pub elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 /// The state of one client.

@@ -6,13 +6,15 @@ use crate::error::{Code, Error};
 use crate::keyspace::{EventClass, Keyspace, Wants};
 use crate::limits;
 use crate::meter::Meter;
-use crate::procedure::Scripts;
+use crate::procedure::{Scripts, Watch};
 use crate::pubsub::PubSub;
+use crate::readers::Readers;
 use crate::session::{Session, SessionId};
 use crate::slowlog::SlowLog;
 use crate::sql::Sql;
 use crate::txn::{Effect, Tables};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The time of the request being served; read once per request, so that a command sees one instant.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,6 +83,10 @@ pub struct State {
     pub command_stats: Vec<CommandStats>,
     /// Scripts and the interpreter that runs them.
     pub scripts: Scripts,
+    /// Long reads, which run in other threads.
+    pub readers: Readers,
+    /// The statement that holds the store, as others see it.
+    pub statement_watch: Arc<Watch>,
     /// How many requests are executed a second.
     pub request_rate: Meter,
     /// Slow requests.
@@ -97,6 +103,8 @@ pub struct State {
     pub wants: Wants,
     /// Expired keys are removed though nobody touches them (DEBUG SET-ACTIVE-EXPIRE).
     pub active_expire: bool,
+    /// When idle clients are looked for next, milliseconds since 1970.
+    pub idle_look_ms: i64,
     /// SHUTDOWN was called: the doors close, and who opened them ends the process.
     pub shutdown_wanted: bool,
     /// Whether DEBUG may be used.
@@ -128,6 +136,8 @@ impl State {
             stats: Stats::default(),
             command_stats: vec![CommandStats::default(); commands],
             scripts: Scripts::default(),
+            readers: Readers::default(),
+            statement_watch: Arc::default(),
             request_rate: Meter::default(),
             slowlog: SlowLog::default(),
             sessions: BTreeMap::new(),
@@ -136,6 +146,7 @@ impl State {
             run_id,
             wants: Wants::empty(),
             active_expire: true,
+            idle_look_ms: 0,
             shutdown_wanted: false,
             debug_allowed: false,
             recorded: None,

@@ -1,17 +1,24 @@
 //! The facade: open a store, take its baton, serve requests of sessions, close it.
 
+mod overrun;
+mod reading;
+#[cfg(test)]
+mod reading_tests;
 #[cfg(test)]
 mod redis_tests;
 #[cfg(test)]
 mod tests;
 
+pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
+pub use overrun::Overrun;
 
 use crate::command::{connection, dispatch, table, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};
 use crate::error::{Code, Error, Result};
-use crate::procedure::Watch;
+use crate::memory;
+use crate::readers::Readers;
 use crate::reply::Reply;
 use crate::session::{Door, Session, SessionId, Waker};
 use crate::state::State;
@@ -44,43 +51,13 @@ pub struct Store {
 struct Shared {
     /// The baton. `parking_lot`'s mutex hands itself over at least every half millisecond when somebody waits.
     state: Mutex<State>,
-    scripts_watch: ScriptsWatch,
-    housekeeper: Housekeeper,
+    overrun: Overrun,
+    readers: Readers,
+    reader_threads: Mutex<Vec<JoinHandle<()>>>,
+    housekeeper: Arc<Housekeeper>,
     closed: AtomicBool,
     /// Ours until the store is closed.
     directory: Mutex<Option<Directory>>,
-}
-
-/// Tells of the running script and kills it, from any thread and without the baton.
-pub struct ScriptsWatch {
-    watch: Arc<Watch>,
-    /// An instant, and what the store's steady clock showed then.
-    opened: (Instant, u64),
-}
-
-impl ScriptsWatch {
-    /// How long the running script has been running; None when none runs.
-    pub fn running_for(&self) -> Option<Duration> {
-        let since_ns = self.watch.running_since_ns()?;
-        let (opened, opened_ns) = self.opened;
-        let now_ns = opened_ns + opened.elapsed().as_nanos() as u64;
-        Some(Duration::from_nanos(now_ns.saturating_sub(since_ns)))
-    }
-
-    /// True when the running script has run a command that writes.
-    pub fn has_written(&self) -> bool {
-        self.watch.has_written()
-    }
-
-    /// What others get to hear while a script overruns.
-    pub fn busy() -> Error {
-        crate::procedure::budget::busy()
-    }
-
-    /// Ends the running script soon, unless it has written: what SCRIPT KILL answers.
-    pub fn kill(&self) -> Result<()> {
-        self.watch.kill()
-    }
 }
 
 /// The thread that expires keys and ends waits, and how to wake it.
@@ -93,6 +70,8 @@ struct Housekeeper {
 
 /// How often expired keys are looked for, milliseconds.
 const HOUSEKEEPING_MS: u64 = 100;
+/// How often clients that have been idle for too long are looked for, milliseconds.
+const IDLE_LOOK_MS: i64 = 1000;
 
 impl Store {
     /// Opens a store.
@@ -103,14 +82,17 @@ impl Store {
         let mut state = State::new(env, table::TABLE.size());
         state.debug_allowed = options.debug_commands;
         let shared = Shared {
-            scripts_watch: ScriptsWatch { watch: state.scripts.watch().clone(), opened },
+            overrun: Overrun::new(&state, opened),
+            readers: state.readers.clone(),
+            reader_threads: Mutex::default(),
             state: Mutex::new(state),
-            housekeeper: Housekeeper::default(),
+            housekeeper: Arc::default(),
             closed: AtomicBool::new(false),
             directory: Mutex::new(directory),
         };
         let store = Store { shared: Arc::new(shared) };
         store.start_housekeeper();
+        reading::set_up(&store);
         Ok(store)
     }
 
@@ -127,9 +109,9 @@ impl Store {
         Some(Baton { state, housekeeper: &self.shared.housekeeper })
     }
 
-    /// The running script as seen without the baton, which it holds until it ends.
-    pub fn scripts_watch(&self) -> &ScriptsWatch {
-        &self.shared.scripts_watch
+    /// The running script or statement as seen without the baton, which it holds until it ends.
+    pub fn overrun(&self) -> &Overrun {
+        &self.shared.overrun
     }
 
     /// True after [`Store::close`].
@@ -143,12 +125,12 @@ impl Store {
             return;
         }
         self.enter().close_all();
+        self.shared.readers.close();
         self.shared.housekeeper.ring();
-        let thread = self.shared.housekeeper.thread.lock().take();
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-        {
-            // A panic in the housekeeper was reported when it happened.
+        let mut threads = std::mem::take(&mut *self.shared.reader_threads.lock());
+        threads.extend(self.shared.housekeeper.thread.lock().take());
+        for thread in threads.into_iter().filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // A panic in one of them was reported when it happened.
             let _ = thread.join();
         }
         self.shared.directory.lock().take();
@@ -157,20 +139,21 @@ impl Store {
     fn start_housekeeper(&self) {
         // A weak handle: a store that nobody holds any longer must not live on for its own thread.
         let weak = Arc::downgrade(&self.shared);
+        let housekeeper = self.shared.housekeeper.clone();
         let builder = std::thread::Builder::new().name("peryton-keeper".into());
         let thread = builder.spawn(move || {
-            let mut pause = Duration::from_millis(HOUSEKEEPING_MS);
+            let mut returns = memory::Returns::default();
             while let Some(shared) = weak.upgrade() {
                 let store = Store { shared };
                 if store.is_closed() {
                     return;
                 }
                 // A panic here was reported by the hook; the house is kept again in a moment.
-                pause = catch_unwind(AssertUnwindSafe(|| store.enter().keep_house())).unwrap_or(pause);
-                let shared = store.shared;
-                shared.housekeeper.sleep(pause);
+                let pause = catch_unwind(AssertUnwindSafe(|| store.enter().keep_house(store.overrun().take_doomed())));
+                drop(store);
+                returns.look();
+                housekeeper.sleep(pause.unwrap_or(Duration::from_millis(HOUSEKEEPING_MS)));
             }
-            let _ = pause;
         });
         // Without the thread keys still expire when touched; only waits with a deadline would not end.
         *self.shared.housekeeper.thread.lock() = thread.ok();
@@ -222,6 +205,7 @@ impl Baton<'_> {
     pub fn activate(&mut self, id: SessionId) -> Option<Active<'_>> {
         let session = self.state.sessions.remove(&id)?;
         self.state.tick();
+        self.state.keyspace.shared.clock.no_touch = session.no_touch;
         Some(Active { session: Some(session), state: &mut self.state, housekeeper: self.housekeeper })
     }
 
@@ -230,17 +214,29 @@ impl Baton<'_> {
         self.activate(id).map_or(Reply::None, |mut active| active.execute(args))
     }
 
+    /// Lets those go first who have been waiting for the baton for a while, if there are any.
+    #[inline]
+    pub fn offer(&mut self) {
+        MutexGuard::bump(&mut self.state);
+    }
+
     /// All the state, for tests and tools that look inside.
     pub fn state(&mut self) -> &mut State {
         &mut self.state
     }
 
-    /// Expires keys, ends waits; gives the time until this should be done again.
-    fn keep_house(&mut self) -> Duration {
+    /// Expires keys, ends waits and sessions; gives the time until this should be done again.
+    fn keep_house(&mut self, doomed: Vec<SessionId>) -> Duration {
         self.state.tick();
         let state = &mut *self.state;
+        doomed.into_iter().for_each(|session| connection::kill(state, session));
         state.request_rate.sample(state.monotonic_ns, state.stats.commands);
         let next = waiting::expire(state);
+        state.readers.end_too_old(state.tables.engine().copied_bytes());
+        if state.config.timeout_s > 0 && state.clock.now_ms >= state.idle_look_ms {
+            state.idle_look_ms = state.clock.now_ms + IDLE_LOOK_MS;
+            connection::end_idle(state);
+        }
         let mut effect = state.new_effect();
         let (now_ms, mut slice) = (state.clock.now_ms, 0);
         // Ten slices of some hundred keys stay below a millisecond; what is left waits for the next round.
@@ -299,6 +295,12 @@ impl Active<'_> {
         // Invariant 12: a bug in a command is that command's error, not the end of the server.
         catch_unwind(AssertUnwindSafe(|| dispatch::request(state, session, args)))
             .unwrap_or_else(|panic| bug(args, &*panic))
+    }
+
+    /// The store's steady clock at the last request, nanoseconds; reads no clock.
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        self.state.monotonic_ns
     }
 
     /// The session itself.

@@ -16,10 +16,21 @@ use pyo3::prelude::*;
 #[global_allocator]
 static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 
+unsafe extern "C" {
+    /// mimalloc: frees what this thread holds ready and, with `force`, gives all unused memory back to the system.
+    fn mi_collect(force: bool);
+}
+
+fn give_back() {
+    // SAFETY: mimalloc allows the call in any thread at any time; its one argument is a C `bool`.
+    unsafe { mi_collect(true) };
+}
+
 /// The compiled core of Peryton; `peryton` is its public face.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::watch();
+    peryton_core::memory::on_give_back(give_back);
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<store::Store>()?;
     module.add_class::<session::Session>()?;

@@ -33,11 +33,8 @@ impl Door {
         unix_socket: Option<String>,
         password: Option<String>,
     ) -> Result<Door> {
-        if let Some(password) = password {
-            store.enter().state().config.requirepass = password;
-        }
         let bind = (!host.is_empty()).then(|| (host.to_string(), port));
-        let options = Options { bind, unix_socket: unix_socket.as_ref().map(PathBuf::from) };
+        let options = Options { bind, unix_socket: unix_socket.as_ref().map(PathBuf::from), password };
         let listener = Listener::start(store, &options)?;
         let address = listener.address();
         Ok(Door {

@@ -9,6 +9,7 @@ use crate::fork::Birth;
 use crate::line::{self, Line, Outcome, Turn};
 use crate::store;
 use peryton_core::reply::Reply;
+use peryton_core::store::is_short;
 use pyo3::exceptions::{PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -16,43 +17,6 @@ use std::time::{Duration, Instant};
 
 /// Longest sleep between two looks at Python's signals.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
-
-/// Commands that may run long; they run without the GIL, so that other Python threads go on.
-const LONG: &[&str] = &[
-    "sql",
-    "sql.bind",
-    "select",
-    "insert",
-    "update",
-    "delete",
-    "with",
-    "values",
-    "create",
-    "drop",
-    "alter",
-    "replace",
-    "explain",
-    "eval",
-    "evalsha",
-    "eval_ro",
-    "evalsha_ro",
-    "fcall",
-    "fcall_ro",
-    "exec",
-    "sort",
-    "sort_ro",
-    "keys",
-    "flushall",
-    "flushdb",
-    "debug",
-    "table.scan",
-    "sunionstore",
-    "sinterstore",
-    "sdiffstore",
-    "zunionstore",
-    "zinterstore",
-    "zdiffstore",
-];
 
 /// One session with a store.
 #[pyclass(frozen, module = "peryton._core")]
@@ -137,7 +101,7 @@ impl Session {
         self.check(py)?;
         let arguments = Arguments::new(args)?;
         let slices = arguments.slices()?;
-        let outcome = match self.line.kill_script(&slices) {
+        let outcome = match self.line.end_overrun(&slices) {
             Some(reply) => Outcome::Reply(reply),
             None => self.with_turn(py, is_short(&slices), |turn| turn.execute(&slices)),
         };
@@ -195,7 +159,7 @@ impl Session {
         let arguments = requests.try_iter()?.map(|args| Arguments::new(&args?)).collect::<PyResult<Vec<_>>>()?;
         let requests = arguments.iter().map(Arguments::slices).collect::<PyResult<Vec<_>>>()?;
         if let [args] = &requests[..]
-            && let Some(reply) = self.line.kill_script(args)
+            && let Some(reply) = self.line.end_overrun(args)
         {
             py.detach(|| self.line.deliver(reply));
             return Ok(());
@@ -285,11 +249,6 @@ impl Drop for Session {
             None => store::close_later(self.line.store(), self.line.id()),
         }
     }
-}
-
-/// True for requests that are over in no time, unless the values are huge.
-fn is_short(args: &[&[u8]]) -> bool {
-    args.first().is_some_and(|name| !LONG.iter().any(|long| name.eq_ignore_ascii_case(long.as_bytes())))
 }
 
 fn seconds(timeout: Option<f64>) -> PyResult<Option<Duration>> {

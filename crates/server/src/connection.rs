@@ -49,6 +49,8 @@ const IDLE_BUFFER_BYTES: usize = 16 * 1024;
 const OUTPUT_PAUSE_BYTES: usize = 4 << 20;
 /// Most bytes read from one connection in one turn of the loop.
 const TURN_BYTES: usize = 1 << 20;
+/// After so long, nanoseconds, the connection's further requests wait until the others had their turn.
+const TURN_NS: u64 = 1_000_000;
 
 /// A connection and its buffers.
 pub struct Connection {
@@ -71,9 +73,13 @@ pub struct Connection {
     /// Nothing further is executed; what is in `output` is sent, then the socket closed.
     closing: bool,
     blocked: bool,
-    /// Requests were left in the input because too much output was waiting.
+    /// Requests were left in the input because too much output was waiting or the others shall have a turn.
     paused: bool,
-    soft_limit_since: Option<Instant>,
+    /// Since when more than `soft_limit` has been waiting to be sent.
+    over_since: Option<Instant>,
+    soft_limit: OutputLimit,
+    /// When its requests began to be executed in this turn, on the store's steady clock.
+    turn_began_ns: u64,
 }
 
 /// Requests decoded before the first is executed, so that their keys can be fetched from memory together.
@@ -126,7 +132,9 @@ impl Connection {
             closing: false,
             blocked: false,
             paused: false,
-            soft_limit_since: None,
+            over_since: None,
+            soft_limit: OutputLimit { hard_bytes: 0, soft_bytes: 0, soft_seconds: 0 },
+            turn_began_ns: 0,
         }
     }
 
@@ -173,6 +181,7 @@ impl Connection {
         if self.gone {
             return;
         }
+        self.turn_began_ns = active.now_ns();
         let input = std::mem::take(&mut self.input);
         let start = self.execute_all(&mut active, &input);
         self.input = input;
@@ -222,8 +231,8 @@ impl Connection {
         let mut start = 0;
         self.paused = false;
         while !self.closing && !self.blocked {
-            if self.output.len() - self.sent >= OUTPUT_PAUSE_BYTES {
-                self.paused = true;
+            self.paused = self.shall_pause(active);
+            if self.paused {
                 break;
             }
             let mut batch = Batch::default();
@@ -233,8 +242,8 @@ impl Connection {
             }
             start = self.execute_batch(active, &batch, start);
             match ended {
-                // What was decoded beyond a request that closes or waits is decoded again when its time comes.
-                _ if self.closing || self.blocked => self.decoder = Decoder::default(),
+                // What was decoded beyond the last request executed is decoded again when its time comes.
+                _ if self.closing || self.blocked || self.paused => self.decoder = Decoder::default(),
                 Ended::Full => {}
                 Ended::Incomplete => break,
                 Ended::Inline => match self.execute_inline(active, input, start) {
@@ -279,14 +288,21 @@ impl Connection {
         Ended::Full
     }
 
-    /// Executes a batch, up to a request that closes the connection or waits; gives the place after the last one.
+    /// Must further requests wait until output was sent, or the others had their turn?
+    #[inline]
+    fn shall_pause(&self, active: &Active<'_>) -> bool {
+        self.output.len() - self.sent >= OUTPUT_PAUSE_BYTES || active.now_ns() - self.turn_began_ns > TURN_NS
+    }
+
+    /// Executes a batch, up to a request that closes the connection, waits, or makes the others wait; gives the place after the last one.
     fn execute_batch(&mut self, active: &mut Active<'_>, batch: &Batch<'_>, start: usize) -> usize {
         let mut done = start;
         for (args, end) in batch.requests().zip(batch.ends.iter().map(|(_, end)| *end)) {
             let reply = active.execute(args);
             self.after(active, reply);
             done = end;
-            if self.closing || self.blocked {
+            self.paused = self.shall_pause(active);
+            if self.closing || self.blocked || self.paused {
                 return done;
             }
         }
@@ -366,15 +382,29 @@ impl Connection {
     /// Gives up a client that does not read what it asked for.
     fn check_output(&mut self, limit: OutputLimit) {
         let unsent = (self.output.len() - self.sent) as u64;
-        if limit.hard_bytes > 0 && unsent > limit.hard_bytes {
-            self.gone = true;
+        self.gone |= limit.hard_bytes > 0 && unsent > limit.hard_bytes;
+        self.soft_limit = limit;
+        if limit.soft_bytes > 0 && unsent > limit.soft_bytes {
+            let now = *self.over_since.get_or_insert_with(Instant::now);
+            self.end_if_too_slow(now);
         }
-        if limit.soft_bytes == 0 || unsent <= limit.soft_bytes {
-            self.soft_limit_since = None;
-            return;
+    }
+
+    /// True while more is waiting to be sent than may wait for long.
+    pub fn is_over_soft_limit(&self) -> bool {
+        self.over_since.is_some()
+    }
+
+    /// Gives up a client that has been over its soft limit for too long; true if so.
+    pub fn end_if_too_slow(&mut self, now: Instant) -> bool {
+        let unsent = (self.output.len() - self.sent) as u64;
+        if unsent <= self.soft_limit.soft_bytes {
+            self.over_since = None;
         }
-        let since = *self.soft_limit_since.get_or_insert_with(Instant::now);
-        self.gone |= since.elapsed().as_secs() >= limit.soft_seconds;
+        let Some(since) = self.over_since else { return false };
+        let is_too_slow = now.saturating_duration_since(since).as_secs() >= self.soft_limit.soft_seconds;
+        self.gone |= is_too_slow;
+        is_too_slow
     }
 
     /// Sends what the socket takes.
@@ -398,6 +428,7 @@ impl Connection {
             }
         }
         self.write_blocked = false;
+        self.over_since = None;
         self.output.clear();
         self.sent = 0;
         if self.output.capacity() > IDLE_BUFFER_BYTES * 4 {

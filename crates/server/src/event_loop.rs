@@ -39,7 +39,7 @@ impl Shared {
 /// Serves until stopped, then closes all connections.
 pub fn run(shared: &Shared) -> io::Result<()> {
     while !shared.stop.load(Ordering::Acquire) && !shared.store.is_closed() {
-        shared.sockets.lock().wait(None)?;
+        shared.sockets.lock().wait()?;
         execute(shared);
         let ended = shared.sockets.lock().finish_turn();
         close_sessions(shared, &ended);
@@ -79,6 +79,8 @@ fn execute(shared: &Shared) {
             // The sockets are free meanwhile: if a script takes long, the guard answers the others.
             connection.run(&mut baton);
             shared.sockets.lock().put(token, connection);
+            // Embedded callers and the housekeeper may have been waiting.
+            baton.offer();
         }
     }
     shared.queue.set_awake(false);

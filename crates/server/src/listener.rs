@@ -22,6 +22,8 @@ pub struct Options {
     pub bind: Option<(String, u16)>,
     /// Path of a Unix socket.
     pub unix_socket: Option<PathBuf>,
+    /// The store's new password, for all its doors; None: it keeps the one it has, if it has one.
+    pub password: Option<String>,
 }
 
 /// An address somebody can connect to.
@@ -44,10 +46,15 @@ impl Server {
         let (has_password, busy_after_ms) = {
             let mut baton = store.enter();
             let config = &baton.state().config;
-            (!config.requirepass.is_empty(), config.busy_reply_threshold_ms)
+            let password = options.password.as_deref().unwrap_or(&config.requirepass);
+            (!password.is_empty(), config.busy_reply_threshold_ms)
         };
         let tcp = options.bind.as_ref().map(|(host, port)| bind_tcp(host, *port, has_password)).transpose()?;
         let unix = options.unix_socket.as_ref().map(bind_unix).transpose()?;
+        // Not earlier: a door that cannot be opened must not lock the others.
+        if let Some(password) = &options.password {
+            store.enter().state().config.requirepass.clone_from(password);
+        }
         let address = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
         let sockets = Sockets::new(tcp, unix).map_err(|e| io_error("cannot start", &e))?;
         let waker = sockets.waker().map_err(|e| io_error("cannot start", &e))?;

@@ -4,7 +4,7 @@ use crate::connection::{Connection, Stream};
 use mio::net::{TcpListener, UnixListener};
 use mio::{Events, Interest, Poll, Token};
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const TCP: Token = Token(0);
 const UNIX: Token = Token(1);
@@ -14,6 +14,11 @@ pub const WAKE: Token = Token(2);
 const FIRST_CONNECTION: usize = 3;
 /// Size of the buffer that sockets are read through, bytes.
 const SCRATCH_BYTES: usize = 64 * 1024;
+
+/// How soon accepting is tried again after it failed, as when the process has no descriptor left.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// How often clients that read too slowly are looked at.
+const SOFT_LIMIT_PAUSE: Duration = Duration::from_secs(1);
 
 /// A client that has connected but has no session yet.
 pub struct Newcomer {
@@ -38,6 +43,10 @@ pub struct Sockets {
     newcomers: Vec<Newcomer>,
     /// The guard has polled while connections were out being served; events meant for them are lost.
     missed: bool,
+    /// Clients may be waiting that could not be accepted.
+    accept_again: bool,
+    /// Some connection has had more unsent output than its soft limit.
+    over_soft_limit: bool,
     scratch: Vec<u8>,
 }
 
@@ -62,6 +71,8 @@ impl Sockets {
             in_turn: Vec::new(),
             newcomers: Vec::new(),
             missed: false,
+            accept_again: false,
+            over_soft_limit: false,
             scratch: vec![0; SCRATCH_BYTES],
         })
     }
@@ -71,9 +82,23 @@ impl Sockets {
         mio::Waker::new(self.poll.registry(), WAKE)
     }
 
-    /// Waits until a socket has something, and reads it; with work left over it does not wait.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let timeout = if self.turn.is_empty() { timeout } else { Some(Duration::ZERO) };
+    /// Waits until a socket has something, and reads it.
+    pub fn wait(&mut self) -> io::Result<()> {
+        let timeout = match (self.accept_again, self.over_soft_limit) {
+            // With work left over it does not wait.
+            _ if !self.turn.is_empty() => Some(Duration::ZERO),
+            (true, _) => Some(ACCEPT_AGAIN),
+            (false, true) => Some(SOFT_LIMIT_PAUSE),
+            (false, false) => None,
+        };
+        self.poll_and_receive(timeout)?;
+        if self.over_soft_limit {
+            self.note_slow_readers();
+        }
+        Ok(())
+    }
+
+    fn poll_and_receive(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         if let Err(error) = self.poll.poll(&mut self.events, timeout)
             && error.kind() != io::ErrorKind::Interrupted
         {
@@ -82,12 +107,29 @@ impl Sockets {
         let events = std::mem::replace(&mut self.events, Events::with_capacity(0));
         events.iter().for_each(|event| self.notice(event));
         self.events = events;
+        if std::mem::take(&mut self.accept_again) {
+            self.accept_tcp();
+            self.accept_unix();
+        }
         for at in 0..self.turn.len() {
             if let Some(connection) = &mut self.connections[self.turn[at]] {
                 connection.receive(&mut self.scratch);
             }
         }
         Ok(())
+    }
+
+    /// Makes connections that have been over their soft limit for too long end with this turn.
+    fn note_slow_readers(&mut self) {
+        self.over_soft_limit = false;
+        let now = Instant::now();
+        for index in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[index] else { continue };
+            self.over_soft_limit |= connection.is_over_soft_limit();
+            if connection.end_if_too_slow(now) {
+                self.note(index);
+            }
+        }
     }
 
     fn notice(&mut self, event: &mio::event::Event) {
@@ -117,8 +159,7 @@ impl Sockets {
                     self.admit(Stream::Tcp(stream), (peer.to_string(), local));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Out of descriptors or a client gone already: the next event tries again.
-                Err(_) => return,
+                Err(error) => return self.note_failed_accept(&error),
             }
         }
     }
@@ -128,9 +169,14 @@ impl Sockets {
             match listener.accept() {
                 Ok((stream, _)) => self.admit(Stream::Unix(stream), ("/:0".into(), "/:0".into())),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return,
+                Err(error) => return self.note_failed_accept(&error),
             }
         }
+    }
+
+    /// Out of descriptors, or a client that has gone already: no event tells of those who still wait, so time must.
+    fn note_failed_accept(&mut self, error: &io::Error) {
+        self.accept_again |= error.kind() != io::ErrorKind::WouldBlock;
     }
 
     /// Gives a new client a place. It gets its session when the baton is there.
@@ -169,7 +215,7 @@ impl Sockets {
     /// Reads what has arrived while a connection is out being served.
     pub fn look(&mut self) -> io::Result<()> {
         self.missed = true;
-        self.wait(Some(Duration::ZERO))
+        self.poll_and_receive(Some(Duration::ZERO))
     }
 
     /// Puts a connection back after it was served.
@@ -223,6 +269,7 @@ impl Sockets {
             if !connection.gone && connection.has_output() {
                 connection.send();
             }
+            self.over_soft_limit |= connection.is_over_soft_limit();
             if connection.gone {
                 ended.extend(self.remove(index));
             } else if connection.has_more() {

@@ -6,9 +6,17 @@ use peryton_core::session::Waker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// The sessions to look at, each once, however often it was woken.
+#[derive(Default)]
+struct Queued {
+    tokens: Vec<Token>,
+    /// By token: whether it is in `tokens`.
+    is_queued: Vec<bool>,
+}
+
 /// The sessions to look at, shared by all wakers of one event loop.
 pub struct WakeQueue {
-    tokens: Mutex<Vec<Token>>,
+    queued: Mutex<Queued>,
     /// Set while the loop holds the baton. Wakers run under the baton too, so whoever sees it set is the loop itself,
     /// which looks at the queue before it sleeps: no system call is needed.
     awake: AtomicBool,
@@ -18,7 +26,7 @@ pub struct WakeQueue {
 impl WakeQueue {
     /// A queue that wakes its loop through `poll`.
     pub fn new(poll: mio::Waker) -> Self {
-        WakeQueue { tokens: Mutex::new(Vec::new()), awake: AtomicBool::new(false), poll }
+        WakeQueue { queued: Mutex::default(), awake: AtomicBool::new(false), poll }
     }
 
     /// The loop says whether it will look at the queue by itself.
@@ -28,7 +36,11 @@ impl WakeQueue {
 
     /// Takes the queued tokens.
     pub fn take(&self) -> Vec<Token> {
-        std::mem::take(&mut self.tokens.lock())
+        let queued = &mut *self.queued.lock();
+        for token in &queued.tokens {
+            queued.is_queued[token.0] = false;
+        }
+        std::mem::take(&mut queued.tokens)
     }
 
     /// Makes the loop run once, without naming a session.
@@ -38,7 +50,16 @@ impl WakeQueue {
     }
 
     fn push(&self, token: Token) {
-        self.tokens.lock().push(token);
+        {
+            let queued = &mut *self.queued.lock();
+            if queued.is_queued.len() <= token.0 {
+                queued.is_queued.resize(token.0 + 1, false);
+            }
+            if std::mem::replace(&mut queued.is_queued[token.0], true) {
+                return;
+            }
+            queued.tokens.push(token);
+        }
         if !self.awake.load(Ordering::Relaxed) {
             self.ring();
         }

@@ -272,7 +272,7 @@ def _redis_cli(cli: str, port: int, words: list[str]) -> str:
     # --no-raw: as at a terminal, with types and numbers.
     command = [cli, "--no-raw", "-p", str(port), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
-    return done.stdout.strip()
+    return done.stdout.strip("\n")
 
 
 def _timed(work: Any) -> float:

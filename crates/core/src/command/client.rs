@@ -130,6 +130,7 @@ fn no_evict(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn no_touch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     ctx.session.no_touch = on_or_off(args[2])?;
+    ctx.state.keyspace.shared.clock.no_touch = ctx.session.no_touch;
     Ok(Reply::Ok)
 }
 

@@ -68,6 +68,7 @@ fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
             return Err(error);
         }
     }
+    ctx.state.keyspace.shared.clock.lfu = changed.maxmemory_policy.ends_with("lfu");
     ctx.state.config = changed;
     Ok(Reply::Ok)
 }

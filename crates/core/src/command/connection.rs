@@ -6,7 +6,7 @@ use super::spec::{Flags, Group, Keys, Run, Spec};
 use super::{pubsub, transaction, waiting};
 use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
-use crate::session::{ReplyMode, Session, SessionId};
+use crate::session::{Door, ReplyMode, Session, SessionId};
 use crate::state::State;
 
 const fn row(
@@ -192,6 +192,19 @@ fn reset(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     session.reply_mode = ReplyMode::On;
     (session.no_evict, session.no_touch) = (false, false);
     Ok(Reply::status("RESET"))
+}
+
+/// Ends the sessions that have sent nothing for longer than the setting `timeout`. Subscribers and those who wait in a
+/// blocking command are no idlers (Redis 7).
+pub fn end_idle(state: &mut State) {
+    let limit_ms = state.config.timeout_s as i64 * 1000;
+    let now_ms = state.clock.now_ms;
+    let is_idle = |session: &Session| {
+        let waits = session.blocked.is_some() || session.subscriptions() + session.shard_channels.len() > 0;
+        session.door == Door::Resp && !waits && now_ms - session.active_ms > limit_ms
+    };
+    let idle: Vec<SessionId> = state.sessions.values().filter(|s| is_idle(s)).map(|s| s.id).collect();
+    idle.into_iter().for_each(|id| kill(state, id));
 }
 
 /// Ends another session at once: it waits for nothing and hears nothing any more; its door closes it when it looks.

@@ -41,7 +41,6 @@ pub(super) const COMMANDS: &[Spec] = &[row("debug", container, -2, "", "Looks in
         "Checks that the effects since START replay and undo exactly; undoes them.",
     ),
     row("debug|jmap", ignored, 2, "", "Does nothing."),
-    row("debug|reload", ignored, -2, "[option ...]", "Does nothing: there is no file to reload from."),
     row("debug|change-repl-id", ignored, 2, "", "Does nothing."),
     row("debug|quicklist-packed-threshold", ignored, 3, "size", "Does nothing: lists keep elements of any size alike."),
     row("debug|help", debug_help, 2, "", "Shows what DEBUG can do."),

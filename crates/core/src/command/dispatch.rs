@@ -39,7 +39,7 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
         return reject(state, session, Some(command), error);
     }
     if session.multi.is_some() && !command.spec.flags.contains(Flags::MULTI_CONTROL) {
-        return queue(state, session, args);
+        return queue(state, session, command, args);
     }
     let mut effect = state.new_effect();
     let mut context = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
@@ -47,6 +47,21 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
     commit(state, session, effect);
     measure(state, session, command, args, started_ns);
     answer(session, reply)
+}
+
+/// Commands that take constant time, although they are not called fast: they may need memory, or free it.
+const CONSTANT_TIME: [&str; 8] = ["set", "setex", "psetex", "getset", "append", "del", "substr", "getrange"];
+/// A request with more arguments takes its time, whatever its command.
+const SHORT_ARGUMENTS: usize = 64;
+
+/// Is the request over in no time? A caller that holds something others need may run such a one at once.
+#[inline]
+pub fn is_short(args: &[&[u8]]) -> bool {
+    let Some(command) = args.first().and_then(|name| TABLE.find(name)) else { return true };
+    let spec = command.spec;
+    let is_constant = spec.flags.contains(Flags::FAST) || CONSTANT_TIME.contains(&spec.name);
+    // SELECT takes a database's number, or is a statement.
+    is_constant && args.len() <= SHORT_ARGUMENTS && (spec.name != "select" || args.len() == 2)
 }
 
 /// Starts loading from memory what the first key of each request leads to, or the key of a statement: first all
@@ -95,7 +110,7 @@ fn gate(state: &State, session: &Session, command: &Command, args: &[&[u8]]) -> 
     if session.multi.is_some() && spec.flags.contains(Flags::NO_MULTI) {
         return Err(Error::err("Command not allowed inside a transaction"));
     }
-    if spec.flags.contains(Flags::DENYOOM) && state.is_out_of_memory() {
+    if needs_memory(session, command) && state.is_out_of_memory() {
         return Err(out_of_memory());
     }
     if session.in_subscribed_mode() && !spec.flags.contains(Flags::SUBSCRIBED) {
@@ -106,6 +121,13 @@ fn gate(state: &State, session: &Session, command: &Command, args: &[&[u8]]) -> 
         )));
     }
     Ok(())
+}
+
+/// May the command not run when memory is short? EXEC is what its queue is.
+#[inline]
+fn needs_memory(session: &Session, command: &Command) -> bool {
+    let queue = || command.spec.name == "exec" && session.multi.as_ref().is_some_and(|multi| multi.denyoom);
+    command.spec.flags.contains(Flags::DENYOOM) || session.multi.is_some() && queue()
 }
 
 /// Runs a command that has passed the gate. The effect stays open: the outermost caller commits it.
@@ -232,12 +254,13 @@ pub fn commit_alone(state: &mut State, effect: Effect) {
     }
 }
 
-fn queue(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Reply {
+fn queue(state: &mut State, session: &mut Session, command: &Command, args: &[&[u8]]) -> Reply {
     if session.multi.as_ref().is_some_and(|multi| multi.bytes > limits::MULTI_BYTES_MAX) {
         let text = format!("the transaction's queue is over {} bytes; send it in parts", limits::MULTI_BYTES_MAX);
         return reject(state, session, None, Error::new(Code::Limit, text));
     }
     if let Some(multi) = &mut session.multi {
+        multi.denyoom |= command.spec.flags.contains(Flags::DENYOOM);
         multi.bytes += args.iter().map(|arg| arg.len() + 16).sum::<usize>();
         multi.queue.push(args.iter().map(|arg| Box::from(*arg)).collect());
     }
@@ -345,4 +368,22 @@ pub fn wrong_subcommand(container: &str, name: &[u8]) -> Error {
 fn c_text(bytes: &[u8], max: usize) -> &[u8] {
     let end = bytes.iter().take(max).position(|byte| *byte == 0);
     &bytes[..end.unwrap_or(bytes.len().min(max))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_take_long_is_known() {
+        let is_short = |line: &str| is_short(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        for line in ["GET a", "set a b", "HSET h f v", "INCR a", "DEL a", "nosuch", "SELECT 3", "ZADD z 1 a"] {
+            assert!(is_short(line), "{line}");
+        }
+        for line in ["KEYS *", "SMEMBERS s", "LRANGE l 0 -1", "EVAL x 0", "SELECT * FROM t", "SQL x", "SORT l", "EXEC"]
+        {
+            assert!(!is_short(line), "{line}");
+        }
+        assert!(!is_short(&format!("MGET{}", " k".repeat(100))));
+    }
 }

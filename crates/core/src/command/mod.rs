@@ -33,7 +33,7 @@ mod script;
 mod server;
 mod set;
 mod sort;
-mod sql;
+pub(crate) mod sql;
 mod string;
 mod transaction;
 

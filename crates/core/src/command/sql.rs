@@ -4,17 +4,21 @@ use super::context::{Context, Origin};
 use super::dispatch;
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use crate::ds::number;
-use crate::engine::{Source, Wanted};
+use crate::engine::{Capabilities, Source, Wanted};
 use crate::error::{Code, Error, Result};
 use crate::keyspace::entry::EntryRef;
 use crate::limits;
+use crate::readers::{Job, Ticket};
 use crate::reply::Reply;
+use crate::session::{Blocked, Door, NoWaker, Session, SessionId};
 use crate::sql::{self, Ahead, Host, Shape, Sql, source};
+use crate::state::State;
 use crate::table::catalog::Catalog;
 use crate::table::datum::{Datum, DatumRef};
 use crate::txn::{TableChanges, Tables};
 use crate::value::{Hash, List, Set, ZSet};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 const STATEMENT: Flags = Flags::WRITE.union(Flags::SQL).union(Flags::TOUCHES_ARBITRARY_KEYS);
 
@@ -39,9 +43,15 @@ pub(super) const COMMANDS: &[Spec] = &[
     row("with", bare, -2, "q AS (...) SELECT ...", "Queries with common table expressions."),
     row("create", bare, -2, "TABLE t (...) | INDEX i ON t (...)", "Makes a table or an index."),
     row("drop", bare, -2, "TABLE t | INDEX i", "Drops a table or an index."),
+    row("truncate", bare, -2, "[TABLE] t", "Empties a table at once."),
     row("alter", bare, -2, "TABLE t ...", "Changes a table (not supported yet)."),
     row("explain", bare, -2, "SELECT ...", "Tells how the rows of a statement would be found."),
     row("show", bare, -2, "TABLES | CREATE TABLE t | INDEXES FROM t", "Shows what tables and indexes there are."),
+    Spec {
+        flags: Flags::NOSCRIPT.union(Flags::FAST).union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY),
+        complexity: "O(1)",
+        ..row("cancel", cancel, 2, "client-id", "Ends the statement that a client waits for.")
+    },
     row("describe", bare, -2, "t", "Shows the columns of a table."),
 ];
 
@@ -128,6 +138,28 @@ pub fn is_statement(line: &[u8]) -> bool {
     !rest.is_empty() && bare.into_iter().any(|spec| word.eq_ignore_ascii_case(spec.name.as_bytes()))
 }
 
+/// While a statement holds the baton, [`crate::store::Overrun`] answers; with it in hand only reads in other threads run.
+fn cancel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let id =
+        number::parse_i64(args[1]).and_then(|id| SessionId::try_from(id).ok()).ok_or_else(Error::not_an_integer)?;
+    let Some(session) = ctx.state.sessions.get(&id) else { return Ok(Reply::Int(0)) };
+    let elsewhere = session.blocked.as_ref().and_then(|blocked| blocked.elsewhere.as_ref());
+    elsewhere.inspect(|read| read.cancel());
+    Ok(Reply::Int(elsewhere.is_some().into()))
+}
+
+/// Lends what a statement in database `db` works on, to one that runs in another thread and needs it for a moment.
+pub fn lend<T>(state: &mut State, db: usize, body: impl FnOnce(&mut dyn Host) -> T) -> T {
+    let mut session = Session::new(0, Door::Embedded, state.clock.now_ms, Arc::new(NoWaker));
+    session.db = db;
+    let mut effect = state.new_effect();
+    // As if by EXEC: it may neither wait nor go elsewhere.
+    let mut ctx = Context { state, session: &mut session, effect: &mut effect, origin: Origin::Exec, ready: None };
+    let result = body(&mut Statement { ctx: &mut ctx });
+    dispatch::commit(state, &mut session, effect);
+    result
+}
+
 /// What a statement works on: the context of the command that runs it.
 pub(super) struct Statement<'a, 'b> {
     /// The context.
@@ -177,6 +209,55 @@ impl Host for Statement<'_, '_> {
     fn deadline_ns(&mut self) -> Option<u64> {
         let limit_ms = self.ctx.state.config.statement_timeout_ms;
         (limit_ms > 0).then(|| self.ctx.state.env.monotonic_ns() + limit_ms * 1_000_000)
+    }
+
+    #[inline]
+    fn slice_end_ns(&mut self) -> Option<u64> {
+        let state = &*self.ctx.state;
+        let may_move =
+            self.ctx.origin == Origin::Client && state.tables.engine().capabilities().contains(Capabilities::VIEWS);
+        may_move.then(|| state.monotonic_ns + state.config.statement_slice_us * 1000)
+    }
+
+    #[cold]
+    fn read_elsewhere(&mut self, text: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
+        let deadline_ns = self.deadline_ns();
+        let (state, session) = (&mut *self.ctx.state, &mut *self.ctx.session);
+        let ids: Vec<_> = state.tables.catalog.tables().map(|def| def.id).collect();
+        let ticket = Arc::new(Ticket::new(state.tables.engine().copied_bytes()));
+        let job = Job {
+            session: session.id,
+            db: session.db,
+            text: text.into(),
+            params: params.iter().map(|value| DatumRef::to_owned(*value)).collect(),
+            catalog: state.tables.catalog.clone(),
+            view: state.tables.engine_mut().view(&ids)?,
+            now_us: state.clock.now_us,
+            deadline_ns,
+            ticket: ticket.clone(),
+        };
+        state.readers.submit(job)?;
+        session.blocked = Some(Blocked {
+            request: Vec::new(),
+            keys: Vec::new(),
+            deadline_ms: None,
+            on_timeout: Error::new(Code::Cancelled, "the statement was cancelled").into(),
+            elsewhere: Some(ticket),
+        });
+        Ok(Reply::None)
+    }
+
+    fn statement_begins(&mut self) {
+        self.ctx.state.statement_watch.begin_for(self.ctx.session.id, self.ctx.state.monotonic_ns);
+    }
+
+    fn statement_ends(&mut self) {
+        self.ctx.state.statement_watch.end();
+    }
+
+    fn is_cancelled(&self) -> bool {
+        // A statement of a script ends with the script.
+        self.ctx.state.statement_watch.is_killed() || self.ctx.state.scripts.watch().is_killed()
     }
 
     fn now_us(&self) -> i64 {

@@ -17,9 +17,17 @@ fn minutes(now_ms: i64) -> u32 {
 const LFU_START: u32 = 5;
 
 impl AccessClock {
-    /// Marks an entry as used.
+    /// Marks an entry as used, unless the session wants no trace left.
     #[inline]
     pub fn touch(self, entry: EntryRef<'_>, now_ms: i64) {
+        if !self.no_touch {
+            self.mark(entry, now_ms);
+        }
+    }
+
+    /// Marks an entry as used.
+    #[inline]
+    pub fn mark(self, entry: EntryRef<'_>, now_ms: i64) {
         let access = if self.lfu { self.count(entry.access(), now_ms) } else { seconds(now_ms) };
         // Reading is cheaper than dirtying a cache line for nothing.
         if entry.access() != access {

@@ -169,9 +169,10 @@ impl<'a> Keys<'a> {
         self.glance(key.into()).is_some()
     }
 
-    /// TOUCH: true if the key exists, which is then marked as used.
+    /// TOUCH: true if the key exists, which is then marked as used, whatever CLIENT NO-TOUCH says (Redis 7.2).
     pub fn touch(&mut self, key: &[u8]) -> bool {
-        self.read(key.into()).is_some()
+        let (clock, now_ms) = (self.shared.clock, self.now_ms);
+        self.glance(key.into()).inspect(|entry| clock.mark(*entry, now_ms)).is_some()
     }
 
     /// True if the key exists, for a command that will change it.

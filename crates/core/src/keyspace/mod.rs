@@ -7,6 +7,7 @@ mod deadlines;
 pub mod entry;
 pub mod events;
 pub mod keys;
+mod place;
 pub mod reaper;
 pub mod typed;
 pub mod waiting;
@@ -63,6 +64,8 @@ pub struct Stats {
 pub struct AccessClock {
     /// Count uses (LFU) instead of noting their time (LRU).
     pub lfu: bool,
+    /// The session being served leaves no trace of its uses (CLIENT NO-TOUCH).
+    pub no_touch: bool,
 }
 
 impl Keyspace {

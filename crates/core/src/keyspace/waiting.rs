@@ -1,26 +1,40 @@
 //! Sessions that wait for keys (BLPOP and its kin): who waits for which key, in order of arrival, and which keys are
 //! ready to be tried.
 
-use crate::session::SessionId;
-use std::collections::{HashMap, HashSet, VecDeque};
+use super::place::{OwnedPlace, Place};
+use hashbrown::{HashMap, HashSet};
+use std::collections::BTreeMap;
+
+/// Names a session for its life; never used twice by one store.
+pub type SessionId = u64;
 
 /// Waiting sessions by key.
 #[derive(Default)]
 pub struct Waiting {
-    keys: HashMap<(usize, Box<[u8]>), VecDeque<SessionId>>,
-    ready: Vec<(usize, Box<[u8]>)>,
+    keys: HashMap<OwnedPlace, Queue>,
+    ready: Vec<OwnedPlace>,
     /// What is in `ready`, so that a key is there once.
-    is_ready: HashSet<(usize, Box<[u8]>)>,
+    is_ready: HashSet<OwnedPlace>,
+    /// The number of the last arrival.
+    arrivals: u64,
+}
+
+/// Those who wait for one key. Both maps hold the same sessions, so that coming and going cost no walk.
+#[derive(Default)]
+struct Queue {
+    by_arrival: BTreeMap<u64, SessionId>,
+    arrival: HashMap<SessionId, u64>,
 }
 
 impl Waiting {
     /// A session begins to wait for keys.
     pub fn wait(&mut self, session: SessionId, db: usize, keys: &[Box<[u8]>]) {
+        self.arrivals += 1;
         for key in keys {
             let queue = self.keys.entry((db, key.clone())).or_default();
             // A key named twice in one command waits once.
-            if !queue.contains(&session) {
-                queue.push_back(session);
+            if queue.arrival.insert(session, self.arrivals).is_none() {
+                queue.by_arrival.insert(self.arrivals, session);
             }
         }
     }
@@ -28,12 +42,12 @@ impl Waiting {
     /// A session stops waiting.
     pub fn leave(&mut self, session: SessionId, db: usize, keys: &[Box<[u8]>]) {
         for key in keys {
-            let name = (db, key.clone());
-            if let Some(queue) = self.keys.get_mut(&name) {
-                queue.retain(|waiting| *waiting != session);
-                if queue.is_empty() {
-                    self.keys.remove(&name);
-                }
+            let Some(queue) = self.keys.get_mut(&Place(db, key)) else { continue };
+            if let Some(arrival) = queue.arrival.remove(&session) {
+                queue.by_arrival.remove(&arrival);
+            }
+            if queue.arrival.is_empty() {
+                self.keys.remove(&Place(db, key));
             }
         }
     }
@@ -48,9 +62,9 @@ impl Waiting {
 
     #[cold]
     fn signal_waited(&mut self, db: usize, key: &[u8]) {
-        let name = (db, key.into());
-        if self.keys.contains_key(&name) && self.is_ready.insert(name.clone()) {
-            self.ready.push(name);
+        if self.keys.contains_key(&Place(db, key)) && !self.is_ready.contains(&Place(db, key)) {
+            self.is_ready.insert((db, key.into()));
+            self.ready.push((db, key.into()));
         }
     }
 
@@ -69,14 +83,14 @@ impl Waiting {
     }
 
     /// Takes the keys to be tried, in the order in which they became ready.
-    pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
+    pub fn take_ready(&mut self) -> Vec<OwnedPlace> {
         self.is_ready.clear();
         std::mem::take(&mut self.ready)
     }
 
     /// The sessions waiting for a key, the longest-waiting first.
     pub fn sessions(&self, db: usize, key: &[u8]) -> Vec<SessionId> {
-        self.keys.get(&(db, key.into())).map(|queue| queue.iter().copied().collect()).unwrap_or_default()
+        self.keys.get(&Place(db, key)).map(|queue| queue.by_arrival.values().copied().collect()).unwrap_or_default()
     }
 
     /// Number of keys waited for.

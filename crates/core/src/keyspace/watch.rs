@@ -1,11 +1,12 @@
 //! Watched keys: a version per key that grows with each change, kept only while some session watches the key.
 
-use std::collections::HashMap;
+use super::place::{OwnedPlace, Place};
+use hashbrown::HashMap;
 
 /// Versions of the watched keys.
 #[derive(Default)]
 pub struct Watches {
-    keys: HashMap<(usize, Box<[u8]>), Watch>,
+    keys: HashMap<OwnedPlace, Watch>,
 }
 
 struct Watch {
@@ -23,19 +24,17 @@ impl Watches {
 
     /// A session stops watching a key.
     pub fn unwatch(&mut self, db: usize, key: &[u8]) {
-        let name = (db, key.into());
-        if let Some(watch) = self.keys.get_mut(&name) {
+        if let Some(watch) = self.keys.get_mut(&Place(db, key)) {
             watch.sessions -= 1;
             if watch.sessions == 0 {
-                self.keys.remove(&name);
+                self.keys.remove(&Place(db, key));
             }
         }
     }
 
     /// The version of a watched key.
     pub fn version(&self, db: usize, key: &[u8]) -> Option<u64> {
-        // The look-up needs an owned key; it happens only at EXEC.
-        self.keys.get(&(db, key.into())).map(|watch| watch.version)
+        self.keys.get(&Place(db, key)).map(|watch| watch.version)
     }
 
     /// A key changed.
@@ -48,7 +47,7 @@ impl Watches {
 
     #[cold]
     fn touch_watched(&mut self, db: usize, key: &[u8]) {
-        if let Some(watch) = self.keys.get_mut(&(db, key.into())) {
+        if let Some(watch) = self.keys.get_mut(&Place(db, key)) {
             watch.version += 1;
         }
     }

@@ -1,12 +1,16 @@
 //! Runs statements: finds or compiles what their text means, opens the undo scope, steps, shapes the reply.
 
 use super::cache::{Cache, Compiled};
+use super::dml::returning::Returned;
+use super::dml::upsert::Upserting;
+use super::dml::{self, Extra};
 use super::error::sql;
 use super::run::{self, Current, Failure, Host, Outcome, Run, Traits};
 use super::sqlite::{Connection, Prepared, Step, functions, memory};
 use super::statement::{self, Class};
 use super::table_info::TableInfo;
-use super::{ddl, explain, fast, schema, source, vtab};
+use super::token::Token;
+use super::{ddl, explain, fast, schema, source, vtab, write};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::reply::{Blob, Reply};
@@ -14,6 +18,7 @@ use crate::table::batch::Batch;
 use crate::table::catalog::TableId;
 use crate::table::datum::{Datum, DatumRef};
 use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// The SQL side of a store: a connection to SQLite that knows the store's tables, and the statements compiled for it.
@@ -41,7 +46,18 @@ pub struct Statement {
     traits: Arc<Traits>,
     names: Vec<Blob>,
     parameters: usize,
+    /// Those that SQLite knows of; the others are in `extra`.
+    bound: usize,
     readonly: bool,
+    /// The clauses that are not SQLite's.
+    extra: Option<Box<Extra>>,
+}
+
+impl Statement {
+    /// The same with clauses of ours, and so many parameters in all.
+    pub fn with_extra(self, extra: Extra, parameters: usize) -> Statement {
+        Statement { extra: Some(Box::new(extra)), parameters, ..self }
+    }
 }
 
 /// Evaluates expressions on the connection of a [`Sql`], which must be alive.
@@ -144,6 +160,12 @@ impl Sql {
         Evaluator(self.connection.as_ref().map_or(std::ptr::null_mut(), Connection::handle))
     }
 
+    /// SQLite's connection and the place of the current run, for statements inside statements.
+    pub fn entrance(&self) -> Result<(ManuallyDrop<Connection>, Arc<Current>)> {
+        let connection = self.connection.as_ref().map(Connection::lend).ok_or_else(|| sql("no connection"))?;
+        Ok((connection, self.current.clone()))
+    }
+
     /// The plan by key that a text with so many parameters has, if it is known.
     #[inline]
     pub fn planned(&self, text: &[u8], parameters: usize) -> Option<&fast::Plan> {
@@ -186,6 +208,7 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
             schema::execute(host, &ddl::parse(text)?)
         }
         Class::Maintenance(name) => maintain(host, name.as_deref()),
+        Class::Truncate(name) => dml::truncate::execute(host, &name),
         Class::Explain(at, traits) => explain::execute(host, &text[at..], traits, params),
         Class::Query(traits) => {
             let plan = if host.sql().fast_path { fast::compile(host, text, &tokens)? } else { None };
@@ -197,7 +220,7 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
                 }
                 return run_fast(host, bytes, &plan, params);
             }
-            let statement = prepare(host, text, traits)?;
+            let statement = compile(host, text, &tokens, traits)?;
             run_statement(host, bytes, statement, params)
         }
     }
@@ -233,13 +256,7 @@ pub fn run_planned(host: &mut dyn Host, plan: &fast::Plan, params: &[DatumRef<'_
     if plan.parameters() != params.len() {
         return Err(wrong_count(plan.parameters(), params.len()));
     }
-    loop {
-        match fast::run(host, plan, params) {
-            Ok(reply) => return Ok(reply),
-            Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
-        }
-    }
+    run::until_ready(host, |host| fast::run(host, plan, params))
 }
 
 #[cold]
@@ -251,12 +268,25 @@ fn wrong_count(wants: usize, given: usize) -> Error {
 #[cold]
 pub fn run_slow(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
     let text = String::from_utf8_lossy(bytes);
-    let (Class::Query(traits), _) = statement::classify(&text)? else { return Err(sql("not a query")) };
-    let mut statement = prepare(host, &text, traits)?;
+    let (Class::Query(traits), tokens) = statement::classify(&text)? else { return Err(sql("not a query")) };
+    let mut statement = compile(host, &text, &tokens, traits)?;
     if statement.parameters != params.len() {
         return Err(wrong_count(statement.parameters, params.len()));
     }
-    run_until_ready(host, &mut statement, params)
+    run_until_ready(host, &mut statement, bytes, params)
+}
+
+/// Compiles a statement that is SQLite's, or whose text has clauses of ours.
+fn compile(host: &mut dyn Host, text: &str, tokens: &[Token<'_>], traits: Traits) -> Result<Statement> {
+    match dml::compile(host, text, tokens)? {
+        Some(statement) => Ok(statement),
+        None => prepare(host, text, traits),
+    }
+}
+
+/// Compiles expressions over rows in hand.
+pub fn prepare_part(host: &mut dyn Host, text: &str) -> Result<Prepared> {
+    prepare_until_ready(host, &statement::with_set_quoted(text), &Traits::PART)
 }
 
 /// Compiles a statement with SQLite.
@@ -265,25 +295,22 @@ pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statem
     let quoted = statement::with_set_quoted(text);
     let text = &*vtab::row_values::with_hints(&quoted);
     let traits = Arc::new(traits);
-    super::sqlite::world::set_now(host.now_us());
-    let prepared = loop {
-        match prepare_once(host, text, &traits) {
-            Ok(prepared) => break prepared,
-            // Places in the text are to be those of the text as it was given.
-            Err(Failure::Error(error)) if *text != *quoted => {
-                return match prepare_once(host, &quoted, &traits) {
-                    Err(Failure::Error(plain)) => Err(plain),
-                    _ => Err(error),
-                };
-            }
-            Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
+    let prepared = match prepare_until_ready(host, text, &traits) {
+        // Places in the text are to be those of the text as it was given.
+        Err(error) if *text != *quoted => {
+            return Err(prepare_until_ready(host, &quoted, &traits).err().unwrap_or(error));
         }
+        prepared => prepared?,
     };
     let count = prepared.column_count();
     let names = (0..count).map(|i| Blob::from_slice(prepared.column_name(i).as_bytes())).collect();
     let (parameters, readonly) = (prepared.parameter_count(), prepared.is_readonly());
-    Ok(Statement { prepared, traits, names, parameters, readonly })
+    Ok(Statement { prepared, traits, names, parameters, bound: parameters, readonly, extra: None })
+}
+
+fn prepare_until_ready(host: &mut dyn Host, text: &str, traits: &Traits) -> Result<Prepared> {
+    super::sqlite::world::set_now(host.now_us());
+    run::until_ready(host, |host| prepare_once(host, text, traits))
 }
 
 fn prepare_once(host: &mut dyn Host, text: &str, traits: &Traits) -> Outcome<Prepared> {
@@ -306,7 +333,7 @@ fn run_statement(host: &mut dyn Host, text: &[u8], mut statement: Statement, par
         return Err(wrong_count(wants, params.len()));
     }
     let version = host.sql().version;
-    let reply = run_until_ready(host, &mut statement, params);
+    let reply = run_until_ready(host, &mut statement, text, params);
     statement.prepared.reset();
     let sql = host.sql();
     if sql.version == version {
@@ -315,27 +342,38 @@ fn run_statement(host: &mut dyn Host, text: &[u8], mut statement: Statement, par
     reply
 }
 
-/// Runs a statement; when the engine must fetch something first, the statement is undone and run again.
-pub fn run_until_ready(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Result<Reply> {
+/// Runs a statement; when the engine must fetch something first, the statement is undone and run again. A read that
+/// takes too long begins again elsewhere.
+fn run_until_ready(
+    host: &mut dyn Host,
+    statement: &mut Statement,
+    text: &[u8],
+    params: &[DatumRef<'_>],
+) -> Result<Reply> {
     loop {
-        match run_once(host, statement, params) {
+        match run_once(host, statement, params, true) {
             Ok(reply) => return Ok(reply),
             Err(Failure::Error(error)) => return Err(error),
             Err(Failure::NotReady(wanted)) => {
                 statement.prepared.reset();
                 host.fetch(&wanted)?;
             }
+            Err(Failure::SliceOver) => {
+                statement.prepared.reset();
+                return host.read_elsewhere(text, params);
+            }
         }
     }
 }
 
-fn run_once(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Outcome<Reply> {
+/// Runs a statement once; `may_move`: a read may say that its slice is over.
+fn run_once(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>], may_move: bool) -> Outcome<Reply> {
     if host.sql().running >= limits::NESTING_MAX {
         return Err(Error::new(Code::Limit, "statements are nested too deeply").into());
     }
     let writes = !statement.readonly;
     in_scope(host, writes, |host| {
-        let result = step_all(host, statement, params);
+        let result = step_all(host, statement, params, may_move);
         if result.is_err() {
             // Open cursors of the failed statement must not see the rows move back.
             statement.prepared.reset();
@@ -360,72 +398,121 @@ pub fn in_scope<T>(host: &mut dyn Host, scope: bool, body: impl FnOnce(&mut dyn 
     result
 }
 
-fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Outcome<Reply> {
+fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>], may_move: bool) -> Outcome<Reply> {
     super::sqlite::world::set_now(host.now_us());
     let deadline_ns = host.deadline_ns();
     let sql_side = host.sql();
+    let (connection, current) = sql_side.entrance()?;
+    let is_outermost = sql_side.running == 0;
     sql_side.running += 1;
-    let Some(connection) = sql_side.connection.as_ref().map(Connection::lend) else {
-        return Err(sql("no connection").into());
-    };
-    let current = sql_side.current.clone();
-    let traits = statement.traits.clone();
-    let mut run = Run::new(host, &traits);
+    let Statement { prepared, traits, names, bound, extra, readonly, .. } = statement;
+    let may_move = may_move && is_outermost && *readonly && extra.is_none();
+    let slice_end_ns = if may_move { host.slice_end_ns() } else { None };
+    if is_outermost {
+        host.statement_begins();
+    }
+    let mut run = Run::new(host, traits);
     run.deadline_ns = deadline_ns;
+    run.slice_end_ns = slice_end_ns;
+    let mut returning = None;
+    if let Some(extra) = extra {
+        run.upserting = extra.upsert.as_mut().map(|upsert| Upserting { upsert, params });
+        run.returned = extra.returning.is_some().then(Returned::default);
+        returning = extra.returning.as_mut();
+    }
     let result = memory::limited(limits::SQL_MEMORY_BYTES_MAX, || {
-        current.enter(&mut run, || step(&connection, statement, params))
+        current.enter(&mut run, || step(&connection, prepared, names, &params[..*bound]))
     });
-    let (failure, changed, taken) = (run.failure.take(), run.changed, std::mem::take(&mut run.taken));
+    if result.is_ok()
+        && let Some(table) = run.deferred_of
+    {
+        write_deferred(&mut run, table);
+    }
+    let (failure, changed, returned) = (run.failure.take(), run.changed, run.returned.take());
+    let taken = std::mem::take(&mut run.taken);
     drop(run);
-    host.sql().running -= 1;
     if traits.analyzes {
         host.sql().taken = taken;
     }
-    match (failure, result) {
+    let reply = match (failure, result) {
         (Some(failure), _) => Err(failure),
         (None, Err(error)) => Err(error.into()),
-        (None, Ok(rows)) if statement.names.is_empty() => {
+        (None, Ok(_)) if let Some((returning, returned)) = returning.zip(returned) => {
+            let rows = || returning.reply(host, params, &returned).map(Reply::Array);
+            memory::limited(limits::SQL_MEMORY_BYTES_MAX, rows)
+        }
+        (None, Ok(rows)) if names.is_empty() => {
             debug_assert!(rows.is_empty());
             Ok(Reply::Int(changed as i64))
         }
         (None, Ok(rows)) => Ok(Reply::Array(rows)),
+    };
+    host.sql().running -= 1;
+    if is_outermost {
+        host.statement_ends();
     }
+    reply
+}
+
+/// Writes the rows of an UPDATE that had to wait for each other.
+#[cold]
+fn write_deferred(run: &mut Run<'_>, table: TableId) {
+    let info = run.host.sql().info(table).cloned();
+    let result = info.map_or(Ok(()), |info| write::finish(run, &info));
+    run.failure = run.failure.take().or(result.err());
 }
 
 /// Steps a statement to its end: the names of its columns, then its rows.
-fn step(connection: &Connection, statement: &mut Statement, params: &[DatumRef<'_>]) -> Result<Vec<Reply>> {
+fn step(
+    connection: &Connection,
+    prepared: &mut Prepared,
+    names: &[Blob],
+    params: &[DatumRef<'_>],
+) -> Result<Vec<Reply>> {
     for (i, value) in params.iter().enumerate() {
-        statement.prepared.bind(i + 1, *value)?;
+        prepared.bind(i + 1, *value)?;
     }
-    let columns = statement.names.len();
     let mut rows = Vec::new();
-    if columns > 0 {
-        rows.push(Reply::Array(statement.names.iter().cloned().map(Reply::Bulk).collect()));
+    if !names.is_empty() {
+        rows.push(Reply::Array(names.iter().cloned().map(Reply::Bulk).collect()));
     }
     let mut bytes = 0;
     loop {
-        match statement.prepared.step() {
+        match prepared.step() {
             Step::Done => return Ok(rows),
             Step::Failed(code) => return Err(connection.error(code, "")),
             Step::Row => {
-                let mut row = Vec::with_capacity(columns);
-                for column in 0..columns {
-                    let value = statement.prepared.column(column);
-                    bytes += size_of::<Reply>() + length(value);
-                    row.push(match value {
-                        // Rows hold UTF-8 only, but an expression can make a text of any bytes.
-                        DatumRef::Text(text) if std::str::from_utf8(text).is_err() => Reply::bulk(text),
-                        value => reply(value),
-                    });
-                }
-                rows.push(Reply::Array(row));
-                if bytes > limits::SQL_RESULT_BYTES_MAX {
-                    let text = format!("the result is larger than {} bytes: use LIMIT", limits::SQL_RESULT_BYTES_MAX);
-                    return Err(Error::new(Code::Limit, text));
-                }
+                rows.push(row(prepared, names.len(), &mut bytes)?);
+                check_result_size(bytes)?;
             }
         }
     }
+}
+
+/// The row on which a statement stands; its size is added to `bytes`.
+#[inline]
+pub fn row(prepared: &mut Prepared, columns: usize, bytes: &mut usize) -> Result<Reply> {
+    let mut row = Vec::with_capacity(columns);
+    for column in 0..columns {
+        let value = prepared.column(column);
+        *bytes += size_of::<Reply>() + length(value);
+        row.push(match value {
+            // Rows hold UTF-8 only, but an expression can make a text of any bytes.
+            DatumRef::Text(text) if std::str::from_utf8(text).is_err() => Reply::bulk(text),
+            value => reply(value),
+        });
+    }
+    Ok(Reply::Array(row))
+}
+
+/// An error when a result has too many bytes.
+#[inline]
+pub fn check_result_size(bytes: usize) -> Result<()> {
+    if bytes > limits::SQL_RESULT_BYTES_MAX {
+        let text = format!("the result is larger than {} bytes: use LIMIT", limits::SQL_RESULT_BYTES_MAX);
+        return Err(Error::new(Code::Limit, text));
+    }
+    Ok(())
 }
 
 /// The steps of an EXPLAIN QUERY PLAN: id, id of the step it belongs to, text.
@@ -437,7 +524,8 @@ pub fn explain_steps(
     // The plan does not depend on the values, so they need not be given.
     let nulls = vec![DatumRef::Null; statement.parameters];
     let params = if params.len() == nulls.len() { params } else { &nulls };
-    let Reply::Array(rows) = run_until_ready(host, statement, params)? else { return Ok(Vec::new()) };
+    let reply = run::until_ready(host, |host| run_once(host, statement, params, false))?;
+    let Reply::Array(rows) = reply else { return Ok(Vec::new()) };
     let step = |row: Reply| match row {
         Reply::Array(columns) => match &columns[..] {
             [Reply::Int(id), Reply::Int(parent), _, Reply::Verbatim(_, detail)] => {
@@ -450,12 +538,23 @@ pub fn explain_steps(
     Ok(rows.into_iter().filter_map(step).collect())
 }
 
-/// Runs a statement that was compiled for this one run.
-pub fn run_prepared(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Result<Reply> {
+/// Compiles and runs a statement once, with its steps counted; where it has clauses of ours, it is only run.
+pub fn run_analysed(host: &mut dyn Host, text: &str, traits: Traits, params: &[DatumRef<'_>]) -> Result<Reply> {
+    let (_, tokens) = statement::classify(text)?;
+    let mut statement = match dml::compile(host, text, &tokens)? {
+        Some(statement) => statement,
+        None => prepare(host, text, traits)?,
+    };
     if statement.parameters != params.len() {
         return Err(wrong_count(statement.parameters, params.len()));
     }
-    run_until_ready(host, statement, params)
+    run::until_ready(host, |host| {
+        let outcome = run_once(host, &mut statement, params, false);
+        if outcome.is_err() {
+            statement.prepared.reset();
+        }
+        outcome
+    })
 }
 
 fn length(value: DatumRef<'_>) -> usize {

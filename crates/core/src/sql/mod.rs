@@ -2,6 +2,7 @@
 
 pub mod cache;
 pub mod ddl;
+pub mod dml;
 pub mod error;
 pub mod executor;
 mod explain;

@@ -267,14 +267,14 @@ mod tests {
             ("PRAGMA x", "SQL 0A000 PRAGMA is not part of Peryton's SQL"),
             ("SELECT sum(9223372036854775807) FROM (VALUES (1), (2))", "SQL 22003 integer overflow"),
             ("SELECT json('{')", "SQL 22032 malformed JSON"),
-            ("SELECT sum(count(*)) FROM deer", "SQL 42803 misuse of aggregate function COUNT()"),
+            ("SELECT sum(count(*)) FROM deer", "SQL 42803 misuse of aggregate function count() at position 12"),
             (
                 "INSERT INTO deer VALUES (1, 'Bo', 1)",
                 "CONSTRAINT 23505 UNIQUE constraint failed: deer.id: 1 exists; hint: INSERT OR IGNORE",
             ),
             ("INSERT INTO deer (id) VALUES (2)", "CONSTRAINT 23502 NOT NULL constraint failed: deer.name"),
             ("INSERT INTO deer VALUES (2, 'Berta', 1)", "CONSTRAINT 22001 cannot store TEXT 'Berta' in VARCHAR(4)"),
-            ("INSERT INTO deer VALUES ('x', 'Bo', 1)", "CONSTRAINT 22018 cannot store TEXT 'x' in INT column deer.id"),
+            ("INSERT INTO deer VALUES ('x', 'Bo', 1)", "CONSTRAINT 22018 cannot store TEXT 'x' in INTEGER column deer.id"),
             ("SELECT zeroblob(2000000000)", "LIMIT 54000 string or blob too big"),
         ] {
             let found = error(&mut store, text, &[]);

@@ -1,12 +1,15 @@
 //! One run of a statement: what its callbacks work on, whom they may ask, and how it ended early.
 
+use super::dml::returning::Returned;
+use super::dml::upsert::Upserting;
 use super::executor::Sql;
 use super::vtab::transient::Transient;
 use crate::engine::{ReadError, Source, Wanted};
 use crate::error::{Code, Error, Result};
+use crate::reply::Reply;
 use crate::table::batch::Batch;
 use crate::table::catalog::{Catalog, TableDef, TableId};
-use crate::table::datum::Datum;
+use crate::table::datum::{Datum, DatumRef};
 use crate::table::row_id::RowId;
 use crate::txn::{TableChanges, Tables};
 use std::collections::HashMap;
@@ -36,6 +39,23 @@ pub trait Host {
         None
     }
 
+    /// When a read that begins now has had its slice of the store's time, on the monotonic clock; then it begins again
+    /// elsewhere. None: it stays here to its end.
+    fn slice_end_ns(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// Has a read run in another thread, on the tables as they are now. The reply comes later.
+    fn read_elsewhere(&mut self, _text: &[u8], _params: &[DatumRef<'_>]) -> Result<Reply> {
+        Err(Error::new(Code::Bug, "run.rs: this read has nowhere to go"))
+    }
+
+    /// A statement begins that nobody can be served during; others may have it cancelled.
+    fn statement_begins(&mut self) {}
+
+    /// It has ended.
+    fn statement_ends(&mut self) {}
+
     /// An error when there is no memory for another row.
     fn check_memory(&self) -> Result<()> {
         Ok(())
@@ -62,7 +82,7 @@ pub trait Host {
 }
 
 /// The types of values that SQL can read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// One row: value.
     String,
@@ -83,6 +103,8 @@ pub enum Failure {
     Error(Error),
     /// The engine must fetch something first; then the statement runs again.
     NotReady(Box<Wanted>),
+    /// A read's slice of the store's time is over; it begins again elsewhere.
+    SliceOver,
 }
 
 impl From<Error> for Failure {
@@ -102,6 +124,19 @@ impl From<ReadError> for Failure {
 
 /// What callbacks return.
 pub type Outcome<T> = std::result::Result<T, Failure>;
+
+/// Runs `body`, again when the engine must fetch something first.
+#[inline]
+pub fn until_ready<T>(host: &mut dyn Host, mut body: impl FnMut(&mut dyn Host) -> Outcome<T>) -> Result<T> {
+    loop {
+        match body(host) {
+            Ok(value) => return Ok(value),
+            Err(Failure::Error(error)) => return Err(error),
+            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
+            Err(Failure::SliceOver) => return Err(Error::new(Code::Bug, "run.rs: what cannot move was told to")),
+        }
+    }
+}
 
 /// What is known of a statement's text before SQLite sees it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -133,6 +168,9 @@ impl Traits {
         inserted: None,
         default_values: false,
     };
+
+    /// Of expressions over rows in hand.
+    pub const PART: Traits = Traits { parameters: true, casts: true, row_values: true, ..Traits::NONE };
 }
 
 /// One run of a statement.
@@ -147,6 +185,8 @@ pub struct Run<'a> {
     pub changed: u64,
     /// When to stop, on the monotonic clock.
     pub deadline_ns: Option<u64>,
+    /// See [`Host::slice_end_ns`].
+    pub slice_end_ns: Option<u64>,
     /// Hash tables made for this run.
     pub transients: HashMap<(TableId, u16), Rc<Transient>>,
     /// How often each was asked for before it was made.
@@ -159,6 +199,14 @@ pub struct Run<'a> {
     pub rows_read: u64,
     /// What each step took, when that is counted.
     pub taken: Vec<Taken>,
+    /// What to do with rows that cannot be inserted.
+    pub upserting: Option<Upserting<'a>>,
+    /// The rows written, when the statement returns them.
+    pub returned: Option<Returned>,
+    /// Rows to be written when their keys are free; see `write::finish`.
+    pub deferred: Returned,
+    /// The table of these rows.
+    pub deferred_of: Option<TableId>,
     /// Columns that an INSERT does not name; made at its first row.
     omitted: Option<Vec<bool>>,
     /// Buffers of the write path: rows to write, ids written, the row as it was.
@@ -178,12 +226,17 @@ impl<'a> Run<'a> {
             failure: None,
             changed: 0,
             deadline_ns: None,
+            slice_end_ns: None,
             transients: HashMap::new(),
             asked: HashMap::new(),
             last_number: 0,
             steps: 0,
             rows_read: 0,
             taken: Vec::new(),
+            upserting: None,
+            returned: None,
+            deferred: Returned::default(),
+            deferred_of: None,
             omitted: None,
             rows: Batch::new(),
             ids: Vec::new(),
@@ -214,7 +267,12 @@ impl<'a> Run<'a> {
 
     /// Is it time to stop? Asked now and then by SQLite.
     fn must_stop(&mut self) -> bool {
-        let late = self.deadline_ns.is_some_and(|deadline| self.host.monotonic_ns() > deadline);
+        let now_ns = self.host.monotonic_ns();
+        if self.slice_end_ns.is_some_and(|end| now_ns > end) {
+            self.failure.get_or_insert(Failure::SliceOver);
+            return true;
+        }
+        let late = self.deadline_ns.is_some_and(|deadline| now_ns > deadline);
         if late || self.host.is_cancelled() {
             let why = if late { "the statement took too long" } else { "the statement was cancelled" };
             self.failure.get_or_insert(Error::new(Code::Cancelled, why).into());

@@ -211,7 +211,7 @@ fn drop_index(host: &mut dyn Host, statement: &Drop) -> Result<Reply> {
 }
 
 /// Frees what a table or index held without holding up the store.
-fn free_elsewhere(kept: crate::engine::Kept) {
+pub fn free_elsewhere(kept: crate::engine::Kept) {
     let thread = std::thread::Builder::new().name("peryton-free".into());
     // Without a thread it is freed here, when the closure is dropped.
     let _ = thread.spawn(move || drop(kept));

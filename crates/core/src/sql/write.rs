@@ -3,13 +3,15 @@
 //! Defaults and numbers from the sequence fill the gaps, types and NOT NULL are checked, the row is encoded, and the
 //! engine judges uniqueness. SQLite enforces none of this on virtual tables.
 
+use super::dml::upsert;
 use super::run::{Failure, Outcome, Run};
 use super::table_info::{Default, TableInfo};
 use crate::engine::{WriteError, WriteFailure};
 use crate::error::{Code, Error};
 use crate::table::batch::Batch;
-use crate::table::catalog::IndexId;
+use crate::table::catalog::{IndexDef, IndexId};
 use crate::table::datum::{Datum, DatumRef};
+use crate::table::key::{KeyBuf, KeyOf, row_key};
 use crate::table::row::Row;
 use crate::table::row_id::RowId;
 use crate::table::types::{self, Fitted};
@@ -25,6 +27,8 @@ pub enum OnConflict {
     Ignore,
     /// Remove the rows in the way.
     Replace,
+    /// Judge uniqueness when all rows of the statement are written; see [`finish`].
+    Defer,
 }
 
 /// A value of a row to be written.
@@ -117,7 +121,12 @@ fn insert_all(run: &mut Run<'_>, info: &TableInfo, rows: &Batch, on_conflict: On
     let (tables, changes) = run.host.write()?;
     let mut ids = Vec::with_capacity(rows.len());
     match tables.insert(info.def.id, rows, &mut ids, changes) {
-        Ok(()) => run.changed += rows.len() as u64,
+        Ok(()) => {
+            run.changed += rows.len() as u64;
+            if let Some(returned) = &mut run.returned {
+                ids.iter().zip(rows.iter()).try_for_each(|(id, row)| returned.keep(*id, row))?;
+            }
+        }
         Err(error) => {
             resolve(run, info, error, rows, on_conflict)?;
         }
@@ -174,7 +183,15 @@ fn insert_row(run: &mut Run<'_>, info: &TableInfo, rows: &Batch, on_conflict: On
         match result {
             Ok(()) => {
                 run.changed += 1;
+                if let Some((returned, id)) = run.returned.as_mut().zip(id) {
+                    returned.keep(id, rows.get(0))?;
+                }
                 return Ok(id);
+            }
+            Err(WriteError { failure: WriteFailure::Duplicate { .. }, .. })
+                if run.upserting.is_some() && upsert::resolve(run, info, Row::new(rows.get(0), &info.layout))? =>
+            {
+                return Ok(None);
             }
             Err(error) => match resolve(run, info, error, rows, on_conflict)? {
                 Resolved::Again => {}
@@ -204,7 +221,7 @@ fn resolve(
             delete_row(run, info, existing)?;
             Ok(Resolved::Again)
         }
-        (WriteFailure::Duplicate { index, .. }, OnConflict::Abort) => {
+        (WriteFailure::Duplicate { index, .. }, OnConflict::Abort | OnConflict::Defer) => {
             Err(duplicate(info, index, Row::new(rows.get(error.at), &info.layout)).into())
         }
         (WriteFailure::NotReady(wanted), _) => Err(Failure::NotReady(wanted)),
@@ -236,18 +253,18 @@ pub fn update(
     let result = read_row(run, info, id, &mut old).and_then(|found| {
         let old = Row::new(if found { &old } else { return Ok(false) }, &info.layout);
         let mut fitted: SmallVec<[Fitted<'_>; 16]> = SmallVec::new();
-        for (column, given) in info.def.columns.iter().zip(given) {
+        for ((column, given), default) in info.def.columns.iter().zip(given).zip(&info.defaults) {
             let Given::Value(value) = given else {
                 fitted.push(Fitted::AsIs(old.get(column.position)));
                 continue;
             };
-            if column.not_null && value.is_null() {
-                if on_conflict == OnConflict::Ignore {
-                    return Ok(false);
-                }
-                return Err(types::not_null_failed(&info.def.name, &column.name).into());
-            }
-            fitted.push(types::coerce(*value, column.ctype, &info.def.name, &column.name)?);
+            let value = match (column.not_null && value.is_null(), on_conflict) {
+                (false, _) => *value,
+                (true, OnConflict::Ignore) => return Ok(false),
+                (true, OnConflict::Replace) if !default.literal().is_null() => default.literal(),
+                (true, _) => return Err(types::not_null_failed(&info.def.name, &column.name).into()),
+            };
+            fitted.push(types::coerce(value, column.ctype, &info.def.name, &column.name)?);
         }
         let mut values: Values<'_> = old.values().collect();
         for (column, value) in info.def.columns.iter().zip(&fitted) {
@@ -278,9 +295,11 @@ fn update_row(run: &mut Run<'_>, info: &TableInfo, id: RowId, rows: &Batch, on_c
     loop {
         let (tables, changes) = run.host.write()?;
         match tables.update(info.def.id, &[id], rows, changes) {
-            Ok(()) => {
-                run.changed += 1;
-                return Ok(true);
+            Ok(()) => return updated(run, id, rows.get(0)),
+            Err(WriteError { failure: WriteFailure::Duplicate { .. }, .. }) if on_conflict == OnConflict::Defer => {
+                run.deferred_of = Some(info.def.id);
+                run.deferred.keep(id, rows.get(0))?;
+                return updated(run, id, rows.get(0));
             }
             Err(error) => match resolve(run, info, error, rows, on_conflict)? {
                 Resolved::Again => {}
@@ -290,8 +309,77 @@ fn update_row(run: &mut Run<'_>, info: &TableInfo, id: RowId, rows: &Batch, on_c
     }
 }
 
+fn updated(run: &mut Run<'_>, id: RowId, row: &[u8]) -> Outcome<bool> {
+    run.changed += 1;
+    if let Some(returned) = &mut run.returned {
+        returned.keep(id, row)?;
+    }
+    Ok(true)
+}
+
+/// Writes the rows whose keys others still had when it was their turn, as in `UPDATE t SET id = id + 1`.
+///
+/// Backwards most of them find their place free. What is left waits for each other in a ring, or for a row that stays:
+/// all of these are taken out and put back under their ids, and who finds no place then breaks UNIQUE.
+pub fn finish(run: &mut Run<'_>, info: &TableInfo) -> Outcome<()> {
+    let deferred = std::mem::take(&mut run.deferred);
+    let mut one = Batch::new();
+    let mut left = Vec::new();
+    for (id, row) in deferred.iter().rev() {
+        one.clear();
+        one.push(row);
+        let (tables, changes) = run.host.write()?;
+        match tables.update(info.def.id, &[id], &one, changes) {
+            Ok(()) => {}
+            Err(WriteError { failure: WriteFailure::Duplicate { .. }, .. }) => left.push((id, row)),
+            Err(error) => resolve(run, info, error, &one, OnConflict::Abort).map(drop)?,
+        }
+    }
+    for (id, _) in &left {
+        delete_row(run, info, *id)?;
+    }
+    for (id, row) in left {
+        let proposed = Row::new(row, &info.layout);
+        let unique = info.def.indexes.iter().filter(|index| index.unique);
+        for index in unique {
+            if find_row(run, info, index, proposed)?.is_some() {
+                return Err(duplicate(info, index.id, proposed).into());
+            }
+        }
+        let (tables, changes) = run.host.write()?;
+        tables.put_back(info.def.id, id, row, changes)?;
+    }
+    Ok(())
+}
+
+/// The row that has the key of `row` in a unique index.
+pub fn find_row(
+    run: &mut Run<'_>,
+    info: &TableInfo,
+    index: &IndexDef,
+    row: Row<'_>,
+) -> Outcome<Option<(RowId, Vec<u8>)>> {
+    let mut key = KeyBuf::new();
+    if row_key(index, row, &mut key)? != (KeyOf::Key { has_null: false }) {
+        return Ok(None);
+    }
+    let mut found = None;
+    let visit = &mut |_: usize, id: RowId, row: Row<'_>| found = Some((id, row.bytes().to_vec()));
+    run.host.source().get_many(info.def.id, index.id, &Batch::of(&key), visit)?;
+    Ok(found)
+}
+
 /// Deletes the row `id`; false if it is gone already.
 pub fn delete(run: &mut Run<'_>, info: &TableInfo, id: RowId) -> Outcome<bool> {
+    if run.returned.is_some() {
+        let mut old = std::mem::take(&mut run.old);
+        let found = read_row(run, info, id, &mut old);
+        if let (Ok(true), Some(returned)) = (&found, &mut run.returned) {
+            returned.keep(id, &old)?;
+        }
+        run.old = old;
+        found?;
+    }
     let deleted = delete_row(run, info, id)?;
     run.changed += u64::from(deleted);
     Ok(deleted)

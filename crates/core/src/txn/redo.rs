@@ -4,6 +4,7 @@
 //! record   count, changes of keys, count, changes of tables
 //! key      0 key: db, key, operation    1 move: db, key, db, key    2 flush: db    3 swap: db, db
 //! table    0 row: table, operation      1 definition: table, definition      2 dropped: table
+//!          3 truncated: table
 //! ```
 //! Counts and databases are numbers of 7 bits a byte, keys are preceded by their length (`value/codec.rs`).
 
@@ -39,6 +40,10 @@ fn encode_table_change(change: &TableChange, out: &mut Vec<u8>) {
             out.push(if now.is_some() { 1 } else { 2 });
             codec::put_number(out, table.0.into());
             now.iter().for_each(|def| def.encode(out));
+        }
+        TableChange::Truncated { table, .. } => {
+            out.push(3);
+            codec::put_number(out, table.0.into());
         }
         TableChange::Sequence { .. } => {}
     }
@@ -108,6 +113,7 @@ fn replay_table_change(record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
             tables.restore_definition(table, Some(&def))
         }
         2 => tables.restore_definition(table, None),
+        3 => tables.redo_truncate(table),
         _ => return Err(Malformed("unknown change of a table")),
     };
     result.map_err(|_| Malformed("a change that does not fit its table"))

@@ -42,6 +42,13 @@ pub enum TableChange {
         /// What it was.
         before: Option<Box<Before>>,
     },
+    /// A table was emptied at once.
+    Truncated {
+        /// The table.
+        table: TableId,
+        /// What it held.
+        kept: Option<Kept>,
+    },
     /// Rows that follow may raise the numbers that the table gives. Doing their changes again raises them again, so this
     /// is for undo only.
     Sequence {
@@ -254,6 +261,13 @@ impl Tables {
         self.engine.delete(t, ids, changes)
     }
 
+    /// Puts a row back under the id that it had when it was deleted in this scope. No other row may have its keys.
+    pub fn put_back(&mut self, table: TableId, id: RowId, row: &[u8], changes: &mut TableChanges) -> Result<()> {
+        self.engine.apply(table, &RowOp::Insert { id, row: Blob::from_slice(row) })?;
+        changes.inserted(table, id, row);
+        Ok(())
+    }
+
     /// Makes a table; its definition comes back with the ids given to it.
     pub fn create_table(&mut self, mut def: TableDef, changes: &mut TableChanges) -> Result<Arc<TableDef>> {
         self.refuse_if_busy()?;
@@ -282,6 +296,19 @@ impl Tables {
         let kept = self.engine.drop_table(def.id)?;
         self.catalog.remove_table(name);
         Ok(changes.note_definition(def.id, None, Some(def), Some(kept)))
+    }
+
+    /// Empties a table at once; its sequence goes on. What it held comes back, as for a table that is dropped.
+    pub fn truncate_table(&mut self, table: TableId, changes: &mut TableChanges) -> Result<Option<Kept>> {
+        self.refuse_if_busy()?;
+        let kept = self.engine.truncate_table(table)?;
+        changes.dirty += 1;
+        if changes.wants.is_empty() {
+            return Ok(Some(kept));
+        }
+        let (noted, freed) = if changes.wants.contains(Wants::UNDO) { (Some(kept), None) } else { (None, Some(kept)) };
+        changes.list.push(TableChange::Truncated { table, kept: noted });
+        Ok(freed)
     }
 
     /// Builds an index over the rows there are and adds it to its table.
@@ -373,6 +400,11 @@ impl Tables {
         self.engine.apply(table, op).map(|_| ())
     }
 
+    /// Empties a table again, by its redo record.
+    pub fn redo_truncate(&mut self, table: TableId) -> Result<()> {
+        self.engine.truncate_table(table).map(drop)
+    }
+
     /// Takes one change back.
     pub fn undo_change(&mut self, change: TableChange) -> Result<()> {
         match change {
@@ -387,8 +419,12 @@ impl Tables {
                     _ => self.restore_definition(table, def.as_deref()),
                 }
             }
+            TableChange::Truncated { table, kept: Some(kept) } => match self.catalog.table_by_id(table).cloned() {
+                Some(def) => self.engine.restore(kept, &def),
+                None => Err(Error::new(Code::Bug, "tables.rs: a table that was emptied is gone")),
+            },
             TableChange::Sequence { table, before } => self.engine.restore_sequence(table, before),
-            TableChange::Row { .. } | TableChange::Definition { .. } => Ok(()),
+            TableChange::Row { .. } | TableChange::Definition { .. } | TableChange::Truncated { .. } => Ok(()),
         }
     }
 

@@ -224,15 +224,16 @@ pub fn run(host: &mut dyn Host, plan: &Range, params: &[DatumRef<'_>]) -> Outcom
     match plan.range(params) {
         Ranged::Unknown => Ok(None),
         Ranged::Never => Ok(Some(Reply::Array(vec![plan.output.header()]))),
-        Ranged::Between(prefix, low, high) => walk(host, plan, (&prefix, &low, &high), limit).map(Some),
+        Ranged::Between(prefix, low, high) => walk(host, plan, (&prefix, &low, &high), limit),
     }
 }
 
 /// Rows between two looks at the clock.
 const ROWS_PER_LOOK: usize = 4096;
 
-fn walk(host: &mut dyn Host, plan: &Range, range: (&KeyBuf, &Bound, &Bound), limit: u64) -> Outcome<Reply> {
+fn walk(host: &mut dyn Host, plan: &Range, range: (&KeyBuf, &Bound, &Bound), limit: u64) -> Outcome<Option<Reply>> {
     let deadline_ns = host.deadline_ns();
+    let slice_end_ns = host.slice_end_ns();
     let (from, to) = edges(range.0, range.1, range.2, plan.desc);
     let access = Access::Range { index: plan.index, from, to, reverse: plan.reverse, keys_only: false };
     let mut rows = vec![plan.output.header()];
@@ -248,12 +249,17 @@ fn walk(host: &mut dyn Host, plan: &Range, range: (&KeyBuf, &Bound, &Bound), lim
             return Err(Error::new(Code::Limit, text).into());
         }
         if rows.len() % ROWS_PER_LOOK == 0 {
-            let late = deadline_ns.is_some_and(|deadline| host.monotonic_ns() > deadline);
+            let now_ns = host.monotonic_ns();
+            if slice_end_ns.is_some_and(|end| now_ns > end) {
+                // Only what SQLite runs goes on elsewhere.
+                return Ok(None);
+            }
+            let late = deadline_ns.is_some_and(|deadline| now_ns > deadline);
             if late || host.is_cancelled() {
                 return Err(Error::new(Code::Cancelled, "the statement took too long or was cancelled").into());
             }
         }
         more = (rows.len() as u64) <= limit && host.source().next(&mut cursor)?;
     }
-    Ok(Reply::Array(rows))
+    Ok(Some(Reply::Array(rows)))
 }

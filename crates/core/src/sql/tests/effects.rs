@@ -20,6 +20,9 @@ fn effects_replay_and_undo_exactly() {
             match i {
                 10 => drop(pair.ours.run("CREATE TABLE extra (a INTEGER PRIMARY KEY, b TEXT)")),
                 15 => drop(pair.ours.run("INSERT INTO extra SELECT NULL, c FROM t")),
+                17 => drop(pair.ours.run("UPDATE extra SET a = a + 1")),
+                18 => drop(pair.ours.run("TRUNCATE extra")),
+                19 => drop(pair.ours.run("INSERT INTO extra SELECT NULL, c FROM t RETURNING a")),
                 20 => drop(pair.ours.run("CREATE INDEX extra_b ON extra (b)")),
                 25 if seed % 2 == 0 => drop(pair.ours.run("DROP TABLE extra")),
                 25 => drop(pair.ours.run("DROP INDEX extra_b")),

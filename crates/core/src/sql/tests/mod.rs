@@ -1,6 +1,7 @@
 //! Tests of SQL as a whole: a store of tables without a server, and plain SQLite as the oracle.
 
 mod bounds;
+mod dml;
 mod effects;
 mod mishaps;
 mod oracle;

@@ -328,13 +328,35 @@ fn query(pair: &mut Pair) {
 pub fn write(pair: &mut Pair) {
     let mut params = Params::new();
     let text = write_statement(pair, &mut params);
-    pair.check(&text, &params, true);
+    pair.check(&text, &params, false);
     pair.check("SELECT * FROM t", &[], false);
     pair.check("SELECT * FROM u", &[], false);
 }
 
 fn write_statement(pair: &mut Pair, params: &mut Params) -> String {
-    match pair.random.below(10) {
+    match pair.random.below(15) {
+        10 => upsert_statement(pair, params),
+        11 => {
+            let count = 1 + pair.random.below(4);
+            let row = |pair: &mut Pair| {
+                format!("({}, {}, {})", pair.literal("int"), pair.literal("text"), pair.literal("int"))
+            };
+            let rows: Vec<String> = (0..count).map(|_| row(pair)).collect();
+            let action =
+                pair.pick(&["DO NOTHING", "(x, y) DO UPDATE SET z = excluded.z + u.z", "(y, x) DO UPDATE SET z = 3"]);
+            format!("INSERT INTO u VALUES {} ON CONFLICT {action} RETURNING *", rows.join(", "))
+        }
+        12 => {
+            let list = pair.pick(&["*", "id, a + 1, c || d", "(SELECT 5), d = 'A', typeof(b)"]);
+            format!("UPDATE t SET a = a - 1, b = id WHERE {} RETURNING {list}", pair.conditions(&T, params))
+        }
+        13 => format!("DELETE FROM u WHERE {} RETURNING y, x * 2, *", pair.conditions(&U, params)),
+        // One row each, as which of several is taken is arbitrary.
+        14 => format!(
+            "UPDATE t SET a = v.z, c = v.y FROM (SELECT x, max(z) AS z, min(y) AS y FROM u GROUP BY x) AS v \
+             WHERE v.x = t.id AND {}",
+            pair.conditions(&[("t.b", "real"), ("t.a", "int")], params)
+        ),
         0..=2 => {
             let word = pair.pick(&["INSERT", "INSERT OR REPLACE", "REPLACE", "INSERT OR IGNORE"]);
             let row: Vec<String> = T.iter().map(|(_, kind)| pair.value(kind, params)).collect();
@@ -363,6 +385,26 @@ fn write_statement(pair: &mut Pair, params: &mut Params) -> String {
         8 => format!("DELETE FROM u WHERE {}", pair.conditions(&U, params)),
         _ => "INSERT OR IGNORE INTO t (id, c) SELECT x + 30, y FROM u WHERE z > 3 ORDER BY x, y LIMIT 2".into(),
     }
+}
+
+fn upsert_statement(pair: &mut Pair, params: &mut Params) -> String {
+    let row: Vec<String> = T.iter().map(|(_, kind)| pair.value(kind, params)).collect();
+    let target = pair.pick(&["(id)", "(id)", ""]);
+    let sets = [
+        "a = excluded.a + coalesce(t.a, 0), c = d",
+        "b = excluded.b, d = lower(t.d) || coalesce(excluded.c, '')",
+        "(a, b) = (SELECT max(z), 1.5 FROM u WHERE z < excluded.id)",
+        "id = id + 50",
+        "a = c",
+    ];
+    let action = if target.is_empty() || pair.chance(10) {
+        "NOTHING".into()
+    } else {
+        let condition = if pair.chance(30) { format!(" WHERE t.a < {}", pair.value("int", params)) } else { "".into() };
+        format!("UPDATE SET {}{condition}", pair.pick(&sets))
+    };
+    let returning = pair.pick(&["", " RETURNING *", " RETURNING id, a IS NULL, d"]);
+    format!("INSERT INTO t VALUES ({}) ON CONFLICT {target} DO {action}{returning}", row.join(", "))
 }
 
 #[test]

@@ -129,7 +129,9 @@ fn a_statement_that_fails_leaves_nothing() {
     store.error("INSERT INTO t SELECT a + 1 FROM t UNION ALL SELECT 3");
     assert_eq!(before, store.changes.list.len());
     assert_eq!(vec![vec![3]], ints(store.rows("SELECT a FROM t", &[])));
-    store.run("INSERT OR FAIL INTO t VALUES (5)");
+    store.run("INSERT OR ROLLBACK INTO t VALUES (5)");
+    store.error("INSERT OR ROLLBACK INTO t VALUES (6), (5)");
+    // FAIL would keep 6.
     store.error("INSERT OR FAIL INTO t VALUES (6), (5)");
     assert_eq!(2, store.count("t"));
 }

@@ -599,6 +599,7 @@ unsafe extern "C" fn x_update(
                 if new != old {
                     return Err(Error::new(Code::Sql, "a row id cannot be changed").into());
                 }
+                let on_conflict = if on_conflict == OnConflict::Abort { OnConflict::Defer } else { on_conflict };
                 write::update(run, &table.info, RowId(id as u64), &given, on_conflict).map(|_| ())
             }
             (DatumRef::Null, [_, new, values @ ..]) => {
