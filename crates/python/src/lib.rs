@@ -5,8 +5,10 @@ mod error;
 mod fork;
 mod line;
 mod load;
+mod rows;
 mod server;
 mod session;
+mod statements;
 mod store;
 
 use mimalloc::MiMalloc;
@@ -35,6 +37,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<session::Session>()?;
     module.add_class::<server::Server>()?;
+    module.add_class::<rows::Rows>()?;
+    module.add_class::<statements::Statements>()?;
     load::register(module)?;
     let close_all = wrap_pyfunction!(store::close_all, module)?;
     module.add_function(close_all.clone())?;

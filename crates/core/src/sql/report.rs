@@ -274,7 +274,10 @@ mod tests {
             ),
             ("INSERT INTO deer (id) VALUES (2)", "CONSTRAINT 23502 NOT NULL constraint failed: deer.name"),
             ("INSERT INTO deer VALUES (2, 'Berta', 1)", "CONSTRAINT 22001 cannot store TEXT 'Berta' in VARCHAR(4)"),
-            ("INSERT INTO deer VALUES ('x', 'Bo', 1)", "CONSTRAINT 22018 cannot store TEXT 'x' in INTEGER column deer.id"),
+            (
+                "INSERT INTO deer VALUES ('x', 'Bo', 1)",
+                "CONSTRAINT 22018 cannot store TEXT 'x' in INTEGER column deer.id",
+            ),
             ("SELECT zeroblob(2000000000)", "LIMIT 54000 string or blob too big"),
         ] {
             let found = error(&mut store, text, &[]);

@@ -90,6 +90,9 @@ pub fn unpack(mut bytes: &[u8]) -> Vec<Datum> {
 }
 
 /// Tells SQLite that a call of the function is a condition for the table.
+///
+/// # Safety
+/// It is called by SQLite as xFindFunction: with a name that ends in zero and a place for what is to be called.
 pub unsafe extern "C" fn find_function(
     _: *mut ffi::sqlite3_vtab,
     arguments: c_int,
