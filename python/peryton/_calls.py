@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import chain, groupby
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+from peryton import _core
+from peryton._links import LeftOpen
 from peryton._resp import Argument, argument
 from peryton.results import Rows
 
@@ -37,8 +40,17 @@ def command(args: Sequence[Argument]) -> Call[Any]:
 
 def sql(text: str, params: Parameters | None) -> Call[Rows]:
     """A statement with its parameters."""
+    return Call(_statement(text, params), _rows)
+
+
+def sql_in_transaction(text: str, params: Parameters | None) -> Call[Rows]:
+    """A statement of a transaction, which may set savepoints."""
+    return Call(_statement(text, params), _rows_or_status)
+
+
+def _statement(text: str, params: Parameters | None) -> Sequence[Argument]:
     if not params:
-        return Call(("SQL", text), _rows)
+        return ("SQL", text)
     if isinstance(params, Mapping):
         text, params = _positional(text, params)
     try:
@@ -48,7 +60,32 @@ def sql(text: str, params: Parameters | None) -> Call[Rows]:
         bound = list(map(_bind, params))
         letters = "".join([letter for letter, _ in bound])
         values = [value for _, value in bound]
-    return Call(("SQL.BIND", letters, text, *values), _rows)
+    return ("SQL.BIND", letters, text, *values)
+
+
+ROWS_AT_ONCE = 10_000
+"""Rows of `sql_many` and `put_many` that are written in one atomic step, unless the caller says otherwise."""
+
+
+def many(text: str, rows: Iterable[Parameters], batch: int) -> Iterator[Call[int]]:
+    """A statement that writes, for many groups of parameters: a call for each batch of them."""
+    if batch < 1:
+        raise ValueError("a batch has at least one row")
+    groups = iter(rows)
+    first = next(groups, None)
+    if first is None:
+        return
+    if isinstance(first, Mapping):
+        text, names = _numbered(text)
+        groups = (_values(names, row) for row in chain((first,), groups))  # type: ignore[arg-type]
+    else:
+        groups = chain((first,), groups)
+    while packed := _core.pack(groups, batch, _plain_value):
+        yield Call(("SQL.PACKED", text, packed), int)
+
+
+def _plain_value(value: Value) -> Any:
+    return _bind(value)[1]
 
 
 # --- the row API --------------------------------------------------------------------------------------------------
@@ -74,6 +111,16 @@ def put(table: str, record: Mapping[str, Value]) -> Call[int]:
         call = sql(f"REPLACE INTO {quoted(table)} ({columns}) VALUES ({marks})", list(record.values()))
         return Call(call.args, int)
     return Call(("TABLE.PUT", table, *_fields(record)), int)
+
+
+def put_many(table: str, records: Iterable[Mapping[str, Value]]) -> Iterator[Call[int]]:
+    """Inserts or replaces rows: a call for each batch of neighbours with the same columns."""
+    for names, group in groupby(records, key=tuple):
+        if not names:
+            raise ValueError("a row without columns")
+        columns = ", ".join(map(quoted, names))
+        text = f"REPLACE INTO {quoted(table)} ({columns}) VALUES ({', '.join('?' * len(names))})"
+        yield from many(text, (tuple(record.values()) for record in group), ROWS_AT_ONCE)
 
 
 def delete(table: str, keys: Iterable[Any]) -> Call[int]:
@@ -113,7 +160,14 @@ def _rows(reply: Any) -> Rows:
         columns = tuple(map(text_of, reply[0]))
         rows = list(map(tuple, reply[1:]))
         return Rows(columns, rows, len(rows))
-    return Rows((), [], reply if isinstance(reply, int) else 0)
+    if not isinstance(reply, int):
+        # Only the statements about transactions answer with a status.
+        raise LeftOpen("BEGIN, COMMIT and savepoints belong to one session: use `with db.transaction() as t:`")
+    return Rows((), [], reply)
+
+
+def _rows_or_status(reply: Any) -> Rows:
+    return Rows((), [], 0) if isinstance(reply, str) else _rows(reply)
 
 
 def _record(reply: Any) -> Record | None:
@@ -141,14 +195,6 @@ def _plain(reply: Any) -> Any:
 def _page(reply: Any) -> tuple[Any, list[Record]]:
     cursor, rows = reply
     return cursor, [_mapping(row) for row in rows]
-
-
-def total(replies: list[Any]) -> int:
-    """The sum of counts from a pipeline; raises the first error among them."""
-    for reply in replies:
-        if isinstance(reply, Exception):
-            raise reply
-    return sum(replies)
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------
@@ -184,6 +230,20 @@ def _bind(value: Value) -> tuple[str, Argument]:
 
 def _positional(text: str, params: Mapping[str, Value]) -> tuple[str, list[Value]]:
     """`:name` parameters as numbered ones (`?1`), since requests carry values by position."""
+    text, names = _numbered(text)
+    return text, _values(names, params)
+
+
+def _values(names: Iterable[str], params: Mapping[str, Value]) -> list[Value]:
+    """The values of named parameters, in the order of their numbers."""
+    try:
+        return [params[name] for name in names]
+    except KeyError as missing:
+        raise ValueError(f"no value for the parameter :{missing.args[0]}") from None
+
+
+def _numbered(text: str) -> tuple[str, list[str]]:
+    """The text with `?1` in the place of the first name, and so on, and the names."""
     out: list[str] = []
     order: dict[str, int] = {}
     for piece, is_code in pieces(text):
@@ -199,12 +259,10 @@ def _positional(text: str, params: Mapping[str, Value]) -> tuple[str, list[Value
             if not name or name[0].isdigit():
                 out.append(piece[at:end])
             else:
-                if name not in params:
-                    raise ValueError(f"no value for the parameter :{name}")
                 out += (piece[at:colon], f"?{order.setdefault(name, len(order) + 1)}")
             at = end
         out.append(piece[at:])
-    return "".join(out), [params[name] for name in order]
+    return "".join(out), list(order)
 
 
 def pieces(text: str) -> Iterable[tuple[str, bool]]:
@@ -246,6 +304,13 @@ _SESSION_COMMANDS = {
     "DISCARD": "use .redis().pipeline()",
     "WATCH": "use .redis().pipeline()",
     "UNWATCH": "use .redis().pipeline()",
+    "BEGIN": "use .transaction()",
+    "START": "use .transaction()",
+    "COMMIT": "use .transaction()",
+    "END": "use .transaction()",
+    "ROLLBACK": "use .transaction()",
+    "SAVEPOINT": "use .transaction()",
+    "RELEASE": "use .transaction()",
     "SUBSCRIBE": "use .redis().pubsub()",
     "PSUBSCRIBE": "use .redis().pubsub()",
     "SSUBSCRIBE": "use .redis().pubsub()",
@@ -258,10 +323,15 @@ _SESSION_COMMANDS = {
     "QUIT": "use .close()",
 }
 
+_CONTROL = {"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"}
+
 
 def _refuse_session_commands(args: Sequence[Argument]) -> None:
     name = args[0]
     text = name if isinstance(name, str) else bytes(argument(name)).decode("utf-8", "replace")
+    if text.upper() in ("SQL", "SQL.BIND") and len(args) > 1:
+        words = str(args[1] if text.upper() == "SQL" else args[2 if len(args) > 2 else 1]).split(None, 1)
+        text = words[0].strip(";") if words and words[0].strip(";").upper() in _CONTROL else "SQL"
     if (advice := _SESSION_COMMANDS.get(text.upper())) is None:
         return
     # SELECT with anything but a database's number is SQL typed bare.

@@ -1,11 +1,22 @@
 """The compiled core of Peryton; `peryton` is its public face."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypedDict, final, overload
 
 from peryton._resp import Argument
 
-__all__ = ["Responder", "Rows", "Server", "Session", "Statements", "Store", "__version__", "close_all", "load"]
+__all__ = [
+    "Responder",
+    "Rows",
+    "Server",
+    "Session",
+    "Statements",
+    "Store",
+    "__version__",
+    "close_all",
+    "load",
+    "pack",
+]
 
 __version__: str
 
@@ -205,3 +216,6 @@ class Responder:
     @property
     def requests(self) -> int:
         """Requests answered so far."""
+
+def pack(rows: Iterator[Iterable[Any]], count: int, convert: Callable[[Any], Any]) -> bytes:
+    """Packs up to `count` rows of an iterator, as SQL.PACKED takes them; empty at its end."""

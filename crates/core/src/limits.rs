@@ -89,5 +89,16 @@ pub const SCRIPT_CALLBACKS_MAX: usize = 100;
 pub const SCRIPT_RESULTS_MAX: i32 = 7900;
 /// Most bytes queued between MULTI and EXEC.
 pub const MULTI_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most rows that one transaction of BEGIN may write.
+pub const TRANSACTION_ROWS_MAX: usize = 4 << 20;
+/// Most bytes of rows, and as many of keys, that one transaction of BEGIN may hold privately.
+pub const TRANSACTION_BYTES_MAX: usize = 512 << 20;
+/// Largest value that a transaction of BEGIN makes a private copy of, bytes.
+pub const TRANSACTION_VALUE_BYTES_MAX: usize = 64 << 20;
+/// Most savepoints in each other.
+pub const SAVEPOINTS_MAX: usize = 1000;
+/// Changed keys, and as many changed rows, that are remembered for the transactions that are open. Past that, those
+/// that began before are taken to be in conflict.
+pub const TRACKED_CHANGES_MAX: usize = 4 << 20;
 /// Most elements picked with repetition by SRANDMEMBER and its kin: the one count that no data bounds.
 pub const SAMPLE_MAX: u64 = 1 << 22;

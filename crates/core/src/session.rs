@@ -1,10 +1,11 @@
 //! What the store remembers of one client between its requests.
 
+pub use crate::keyspace::waiting::SessionId;
+
 use crate::reply::Reply;
+use crate::txn::Transaction;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-
-pub use crate::keyspace::waiting::SessionId;
 
 /// Called, from any thread, when a session's outbox has something for a door that may be asleep.
 pub trait Waker: Send + Sync {
@@ -105,6 +106,8 @@ pub struct Session {
     pub reply_mode: ReplyMode,
     /// The transaction being queued.
     pub multi: Option<Multi>,
+    /// The transaction that BEGIN opened.
+    pub transaction: Option<Box<Transaction>>,
     /// Watched keys with the version each had.
     pub watched: HashMap<(usize, Box<[u8]>), u64>,
     /// Subscribed channels.
@@ -149,6 +152,7 @@ impl Session {
             last_command: "NULL",
             reply_mode: ReplyMode::On,
             multi: None,
+            transaction: None,
             watched: HashMap::new(),
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),

@@ -12,7 +12,7 @@ use crate::readers::Readers;
 use crate::session::{Session, SessionId};
 use crate::slowlog::SlowLog;
 use crate::sql::Sql;
-use crate::txn::{Effect, Tables};
+use crate::txn::{Effect, Tables, Transactions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -71,6 +71,8 @@ pub struct State {
     pub keyspace: Keyspace,
     /// SQL tables.
     pub tables: Tables,
+    /// Transactions that BEGIN opened.
+    pub transactions: Transactions,
     /// Statements over them.
     pub sql: Sql,
     /// Subscriptions.
@@ -130,6 +132,7 @@ impl State {
             env,
             keyspace: Keyspace::new(limits::DATABASES),
             tables: Tables::new(Box::new(crate::engine::Memory::new())),
+            transactions: Transactions::default(),
             sql: Sql::default(),
             pubsub: PubSub::default(),
             config: Config::default(),

@@ -8,12 +8,18 @@ mod reading_tests;
 mod redis_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transaction_model_tests;
+#[cfg(test)]
+mod transaction_tests;
 
 pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
+pub use crate::sql::packed::put as pack;
+pub use crate::table::datum::DatumRef as Value;
 pub use overrun::Overrun;
 
-use crate::command::{connection, dispatch, table, waiting};
+use crate::command::{connection, dispatch, table, transact, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};
 use crate::error::{Code, Error, Result};
@@ -241,6 +247,7 @@ impl Baton<'_> {
         let state = &mut *self.state;
         doomed.into_iter().for_each(|session| connection::kill(state, session));
         state.request_rate.sample(state.monotonic_ns, state.stats.commands);
+        transact::keep_house(state);
         let next = waiting::expire(state);
         state.readers.end_too_old(state.tables.engine().copied_bytes());
         if state.config.timeout_s > 0 && state.clock.now_ms >= state.idle_look_ms {

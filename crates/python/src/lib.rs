@@ -5,6 +5,7 @@ mod error;
 mod fork;
 mod line;
 mod load;
+mod pack;
 mod rows;
 mod server;
 mod session;
@@ -40,6 +41,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rows::Rows>()?;
     module.add_class::<statements::Statements>()?;
     load::register(module)?;
+    module.add_function(wrap_pyfunction!(pack::pack, module)?)?;
     let close_all = wrap_pyfunction!(store::close_all, module)?;
     module.add_function(close_all.clone())?;
     // Threads of a store must not run on while the interpreter takes itself apart.

@@ -43,12 +43,18 @@ impl Statements {
         self.birth.check(py)?;
         let session = self.idle.lock().pop().unwrap_or_else(|| Session::new(Line::open(&self.store, self.db, 3)));
         let reply = session.statement(py, args);
-        // One that was left while it waited has ended.
-        if !session.is_closed() {
+        let keeps = !matches!(reply, Ok(Reply::Ok | Reply::Status(_)));
+        // One that was left while it waited has ended, and one in which a transaction was begun must end.
+        if keeps && !session.is_closed() {
             self.idle.lock().push(session);
         }
         match reply? {
             Reply::Error(error) => Err(error::raise(py, &error)),
+            status if !keeps => {
+                // Raises what says so.
+                py.import("peryton._calls")?.call_method1("_rows", (PERYTON.object(py, &status)?,))?;
+                Ok(status)
+            }
             reply => Ok(reply),
         }
     }

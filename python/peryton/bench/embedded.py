@@ -41,8 +41,7 @@ def _peryton(store: peryton.Database) -> Peer:
         for row in rows:
             run(text, row)
 
-    executemany = getattr(store, "executemany", None)
-    return Peer(OURS, each, executemany or each)
+    return Peer(OURS, each, store.sql_many)
 
 
 def _sqlite(database: sqlite3.Connection) -> Peer:

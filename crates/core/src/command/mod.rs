@@ -35,6 +35,7 @@ mod set;
 mod sort;
 pub(crate) mod sql;
 mod string;
+pub(crate) mod transact;
 mod transaction;
 
 pub use context::{Context, Origin};

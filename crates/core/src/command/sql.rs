@@ -1,8 +1,8 @@
 //! SQL, SQL.BIND, and SQL statements typed bare: the way from requests to statements and back.
 
 use super::context::{Context, Origin};
-use super::dispatch;
 use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::{dispatch, transact};
 use crate::ds::number;
 use crate::engine::{Capabilities, Source, Wanted};
 use crate::error::{Code, Error, Result};
@@ -11,16 +11,18 @@ use crate::limits;
 use crate::readers::{Job, Ticket};
 use crate::reply::Reply;
 use crate::session::{Blocked, Door, NoWaker, Session, SessionId};
-use crate::sql::{self, Ahead, Host, Shape, Sql, source};
+use crate::sql::control::Control;
+use crate::sql::run::number_after;
+use crate::sql::{self, Ahead, Host, Shape, Sql, packed, source};
 use crate::state::State;
-use crate::table::catalog::Catalog;
+use crate::table::catalog::{Catalog, TableId};
 use crate::table::datum::{Datum, DatumRef};
 use crate::txn::{TableChanges, Tables};
 use crate::value::{Hash, List, Set, ZSet};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-const STATEMENT: Flags = Flags::WRITE.union(Flags::SQL).union(Flags::TOUCHES_ARBITRARY_KEYS);
+pub(super) const STATEMENT: Flags = Flags::WRITE.union(Flags::SQL).union(Flags::TOUCHES_ARBITRARY_KEYS);
 
 const fn row(name: &'static str, run: Run, arity: i32, usage: &'static str, summary: &'static str) -> Spec {
     let cost = "Depends on the statement; O(1) by a hash key, O(log N) by an ordered one";
@@ -35,6 +37,20 @@ pub(super) const COMMANDS: &[Spec] = &[
         -3,
         "types text [param ...]",
         "Runs a SQL statement; types has a letter for each parameter: i, r, t, b, or n for NULL.",
+    ),
+    row(
+        "sql.many",
+        sql_many,
+        -3,
+        "types text [param ...]",
+        "Runs a statement that writes for each group of as many parameters as it has, all or none; types is repeated.",
+    ),
+    row(
+        "sql.packed",
+        sql_packed,
+        3,
+        "text values",
+        "As SQL.MANY, with all parameters packed into one string: what Peryton's embedded client sends.",
     ),
     row("insert", bare, -2, "INTO t [(c, ...)] VALUES (...)", "Inserts rows; arguments are joined by spaces."),
     row("replace", bare, -2, "INTO t [(c, ...)] VALUES (...)", "Inserts rows in the place of those in their way."),
@@ -101,6 +117,22 @@ fn sql_bind(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     sql::execute(&mut Statement { ctx }, args[2], &params)
 }
 
+fn sql_many(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let (types, values) = (args[1], &args[3..]);
+    if types.is_empty() || !values.len().is_multiple_of(types.len()) {
+        return Err(Error::new(Code::Sql, format!("{} types for {} parameters", types.len(), values.len())));
+    }
+    let letters = types.iter().cycle();
+    let typed = letters.zip(values).enumerate().map(|(i, (letter, value))| typed(i + 1, *letter, value));
+    let values = typed.collect::<Result<Vec<_>>>()?;
+    Ok(Reply::Int(sql::many::execute(&mut Statement { ctx }, args[2], &values)? as i64))
+}
+
+fn sql_packed(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let values = packed::read(args[2])?;
+    Ok(Reply::Int(sql::many::execute(&mut Statement { ctx }, args[1], &values)? as i64))
+}
+
 fn typed(number: usize, letter: u8, value: &[u8]) -> Result<DatumRef<'_>> {
     let misfit = |what: &str| Error::new(Code::Sql, format!("parameter {number} is not {what}"));
     Ok(match letter {
@@ -134,8 +166,9 @@ pub fn is_statement(line: &[u8]) -> bool {
     if word.eq_ignore_ascii_case(b"select") {
         return !rest.is_empty() && is_sql_select(&[word, rest]);
     }
-    let bare = COMMANDS.iter().filter(|spec| !spec.name.starts_with("sql"));
-    !rest.is_empty() && bare.into_iter().any(|spec| word.eq_ignore_ascii_case(spec.name.as_bytes()))
+    let is = |spec: &Spec| word.eq_ignore_ascii_case(spec.name.as_bytes());
+    !rest.is_empty() && COMMANDS.iter().filter(|spec| !spec.name.starts_with("sql")).any(is)
+        || transact::COMMANDS.iter().any(is)
 }
 
 /// While a statement holds the baton, [`crate::store::Overrun`] answers; with it in hand only reads in other threads run.
@@ -179,7 +212,10 @@ impl Host for Statement<'_, '_> {
 
     #[inline]
     fn source(&self) -> &dyn Source {
-        self.ctx.state.tables.source()
+        match &self.ctx.session.transaction {
+            None => self.ctx.state.tables.source(),
+            Some(transaction) => transaction.tables.source(),
+        }
     }
 
     #[inline]
@@ -189,7 +225,25 @@ impl Host for Statement<'_, '_> {
             Origin::ReadOnlyScript => dispatch::note_script_write(self.ctx.state, true)?,
             _ => {}
         }
-        Ok((&mut self.ctx.state.tables, &mut self.ctx.effect.tables))
+        match &mut self.ctx.session.transaction {
+            None => Ok((&mut self.ctx.state.tables, &mut self.ctx.effect.tables)),
+            Some(transaction) if transaction.read_only => Err(transact::read_only()),
+            Some(transaction) => Ok((&mut transaction.tables, &mut transaction.changes)),
+        }
+    }
+
+    fn next_number(&mut self, table: TableId, at_least: i64) -> Result<i64> {
+        let (tables, _) = self.write()?;
+        let last = tables.engine().sequence(table)?.max(at_least);
+        let Context { state, session, effect, .. } = &mut *self.ctx;
+        match &session.transaction {
+            None => number_after(last),
+            Some(transaction) => transaction.next_number(&mut state.tables, table, last, &mut effect.tables),
+        }
+    }
+
+    fn control(&mut self, control: &Control) -> Result<Reply> {
+        transact::control(self.ctx, control)
     }
 
     fn check_memory(&self) -> Result<()> {
@@ -213,9 +267,10 @@ impl Host for Statement<'_, '_> {
 
     #[inline]
     fn slice_end_ns(&mut self) -> Option<u64> {
-        let state = &*self.ctx.state;
-        let may_move =
-            self.ctx.origin == Origin::Client && state.tables.engine().capabilities().contains(Capabilities::VIEWS);
+        let (state, transaction) = (&*self.ctx.state, &self.ctx.session.transaction);
+        let may_move = self.ctx.origin == Origin::Client
+            && state.tables.engine().capabilities().contains(Capabilities::VIEWS)
+            && transaction.as_ref().is_none_or(|transaction| transaction.is_its_view());
         may_move.then(|| state.monotonic_ns + state.config.statement_slice_us * 1000)
     }
 
@@ -224,14 +279,18 @@ impl Host for Statement<'_, '_> {
         let deadline_ns = self.deadline_ns();
         let (state, session) = (&mut *self.ctx.state, &mut *self.ctx.session);
         let ids: Vec<_> = state.tables.catalog.tables().map(|def| def.id).collect();
-        let ticket = Arc::new(Ticket::new(state.tables.engine().copied_bytes()));
+        let (view, copied_before) = match &session.transaction {
+            None => (state.tables.engine_mut().view(&ids)?, state.tables.engine().copied_bytes()),
+            Some(transaction) => (transaction.overlay().base().clone(), transaction.copied_before()),
+        };
+        let ticket = Arc::new(Ticket::new(copied_before));
         let job = Job {
             session: session.id,
             db: session.db,
             text: text.into(),
             params: params.iter().map(|value| DatumRef::to_owned(*value)).collect(),
             catalog: state.tables.catalog.clone(),
-            view: state.tables.engine_mut().view(&ids)?,
+            view,
             now_us: state.clock.now_us,
             deadline_ns,
             ticket: ticket.clone(),
@@ -269,47 +328,67 @@ impl Host for Statement<'_, '_> {
     }
 
     fn read_key(&mut self, key: &[u8], shape: Shape, each: &mut dyn FnMut(&[Datum])) -> Result<()> {
-        let mut keys = self.ctx.keys();
-        match shape {
-            Shape::String => keys.string(key)?.iter().for_each(|value| each(&[source::datum(value)])),
-            Shape::Hash => {
-                let hash = keys.get::<Hash>(key)?;
-                let pairs = hash.iter().flat_map(|hash| hash.iter());
-                pairs.for_each(|(field, value)| each(&[source::datum(field), source::datum(value)]));
-            }
-            Shape::List => {
-                let list = keys.get::<List>(key)?;
-                let values = list.iter().flat_map(|list| list.iter()).enumerate();
-                values.for_each(|(i, value)| each(&[Datum::Int(i as i64), source::datum(value)]));
-            }
-            Shape::Set => {
-                let set = keys.get::<Set>(key)?;
-                set.iter().flat_map(|set| set.iter()).for_each(|member| each(&[source::datum(&member)]));
-            }
-            Shape::ZSet => {
-                let zset = keys.get::<ZSet>(key)?;
-                let members = zset.iter().flat_map(|zset| zset.iter()).enumerate();
-                members.for_each(|(rank, (member, score))| {
-                    each(&[source::datum(member), Datum::Real(score), Datum::Int(rank as i64)]);
-                });
-            }
+        let name = (self.ctx.session.db, Box::from(key));
+        if let Some(transaction) = &mut self.ctx.session.transaction {
+            transaction.keys.note_use(name.clone());
         }
-        Ok(())
+        let read = |ctx: &mut Context<'_>| read_key(ctx, key, shape, each).map(|()| Reply::None);
+        transact::with_private_keys(self.ctx, &[name], false, read).map(|_| ())
     }
 
     fn scan_keys(&mut self, cursor: u64, each: &mut dyn FnMut(&[Datum])) -> Result<u64> {
-        let now_ms = self.ctx.state.clock.now_ms;
-        let mut keys = self.ctx.keys();
-        let mut found: Vec<(Vec<u8>, &'static str)> = Vec::new();
-        let next = keys.scan(cursor, limits::SQL_KEYS_BATCH, |key, kind| found.push((key.to_vec(), kind)));
-        for (key, kind) in found {
-            let ttl = keys.look(&key).and_then(EntryRef::expire_at).map_or(Datum::Null, |at| Datum::Int(at - now_ms));
-            let bytes = keys.memory(&key).map_or(Datum::Null, |n| Datum::Int(n as i64));
-            let encoding = keys.look(&key).map(EntryRef::encoding).map_or(Datum::Null, Datum::text);
-            each(&[source::datum(&key), Datum::text(kind), ttl, bytes, encoding]);
-        }
+        let names = self.ctx.session.transaction.as_ref().map_or_else(Vec::new, |own| own.keys.names());
+        let mut next = 0;
+        let scan = |ctx: &mut Context<'_>| {
+            next = scan_keys(ctx, cursor, each);
+            Ok(Reply::None)
+        };
+        transact::with_private_keys(self.ctx, &names, false, scan)?;
         Ok(next)
     }
+}
+
+fn read_key(ctx: &mut Context<'_>, key: &[u8], shape: Shape, each: &mut dyn FnMut(&[Datum])) -> Result<()> {
+    let mut keys = ctx.keys();
+    match shape {
+        Shape::String => keys.string(key)?.iter().for_each(|value| each(&[source::datum(value)])),
+        Shape::Hash => {
+            let hash = keys.get::<Hash>(key)?;
+            let pairs = hash.iter().flat_map(|hash| hash.iter());
+            pairs.for_each(|(field, value)| each(&[source::datum(field), source::datum(value)]));
+        }
+        Shape::List => {
+            let list = keys.get::<List>(key)?;
+            let values = list.iter().flat_map(|list| list.iter()).enumerate();
+            values.for_each(|(i, value)| each(&[Datum::Int(i as i64), source::datum(value)]));
+        }
+        Shape::Set => {
+            let set = keys.get::<Set>(key)?;
+            set.iter().flat_map(|set| set.iter()).for_each(|member| each(&[source::datum(&member)]));
+        }
+        Shape::ZSet => {
+            let zset = keys.get::<ZSet>(key)?;
+            let members = zset.iter().flat_map(|zset| zset.iter()).enumerate();
+            members.for_each(|(rank, (member, score))| {
+                each(&[source::datum(member), Datum::Real(score), Datum::Int(rank as i64)]);
+            });
+        }
+    }
+    Ok(())
+}
+
+fn scan_keys(ctx: &mut Context<'_>, cursor: u64, each: &mut dyn FnMut(&[Datum])) -> u64 {
+    let now_ms = ctx.state.clock.now_ms;
+    let mut keys = ctx.keys();
+    let mut found: Vec<(Vec<u8>, &'static str)> = Vec::new();
+    let next = keys.scan(cursor, limits::SQL_KEYS_BATCH, |key, kind| found.push((key.to_vec(), kind)));
+    for (key, kind) in found {
+        let ttl = keys.look(&key).and_then(EntryRef::expire_at).map_or(Datum::Null, |at| Datum::Int(at - now_ms));
+        let bytes = keys.memory(&key).map_or(Datum::Null, |n| Datum::Int(n as i64));
+        let encoding = keys.look(&key).map(EntryRef::encoding).map_or(Datum::Null, Datum::text);
+        each(&[source::datum(&key), Datum::text(kind), ttl, bytes, encoding]);
+    }
+    next
 }
 
 #[cfg(test)]

@@ -45,12 +45,14 @@ mod change;
 mod contract_tests;
 mod cursor;
 mod memory;
+mod overlay;
 #[cfg(any(test, feature = "test-engine"))]
 mod test_engine;
 
 pub use change::{Changes, Collected, RowOp, Untold};
 pub use cursor::{Access, Cursor, Edge, Gate};
 pub use memory::Memory;
+pub use overlay::{Bounds, Overlay, Shadow, Written};
 #[cfg(any(test, feature = "test-engine"))]
 pub use test_engine::TestEngine;
 
@@ -187,7 +189,7 @@ pub trait Source {
 pub trait View: Source + Send + Sync {}
 
 /// Keeps the rows of tables.
-pub trait Engine: Source + Send {
+pub trait Engine: Source + Send + Any {
     /// The name in `ENGINE = name`, in the catalog and in error messages.
     fn name(&self) -> &'static str;
 
@@ -325,6 +327,11 @@ impl From<Error> for WriteError {
     fn from(error: Error) -> Self {
         WriteError { at: 0, failure: WriteFailure::Failed(error) }
     }
+}
+
+/// A view of no tables.
+pub fn no_tables() -> Arc<dyn View> {
+    memory::no_tables()
 }
 
 /// The error for a row whose key in a unique index another row has.

@@ -156,8 +156,26 @@ impl Hash {
     #[inline]
     fn add_single(&mut self, hash: u64, id: RowId, keys: &RowKeys<'_>) {
         match u32::try_from(id.0) {
-            Ok(narrow) => self.narrow.insert(hash, narrow, |other| keys.hash(RowId(other.into()))),
+            Ok(narrow) => {
+                let buckets = self.narrow.primary_buckets();
+                self.narrow.insert(hash, narrow, |other| keys.hash(RowId(other.into())));
+                if self.narrow.primary_buckets() != buckets {
+                    self.prefetch_splits(keys);
+                }
+            }
             Err(_) => self.wide.insert(hash, WideId(id.0), |other| keys.hash(RowId(other.0))),
+        }
+    }
+
+    /// Starts loading the rows that the next splits will hash: the slots of one, and the rows of the one before, whose
+    /// slots are there by now. A dict grows by two buckets at most.
+    #[cold]
+    fn prefetch_splits(&self, keys: &RowKeys<'_>) {
+        for ahead in 2..4 {
+            self.narrow.upcoming(ahead, |id| keys.rows.prefetch_slot(RowId(id.into())));
+        }
+        for ahead in 0..2 {
+            self.narrow.upcoming(ahead, |id| keys.rows.prefetch_record(RowId(id.into())));
         }
     }
 
@@ -243,6 +261,12 @@ impl HashRead<'_> {
         let group = group_key(group);
         let from = after.map_or(Probe::before(&group), |id| Probe::at(&group, id.0 + 1));
         self.members.cursor(&from).walk(&Probe::after(&group), limit, |e| visit(RowId(e.value)))
+    }
+
+    /// Starts loading the bucket of a key that is about to be added.
+    #[inline]
+    pub fn prefetch_bucket(&self, key: &[u8]) {
+        self.narrow.prefetch(hash::bytes(key));
     }
 
     /// Loads what looking up these keys will touch, side by side: buckets, then the slots of rows, then the rows.

@@ -58,6 +58,22 @@ impl Statement {
     pub fn with_extra(self, extra: Extra, parameters: usize) -> Statement {
         Statement { extra: Some(Box::new(extra)), parameters, ..self }
     }
+
+    /// How many parameters it has.
+    pub fn parameters(&self) -> usize {
+        self.parameters
+    }
+
+    /// Does it change rows and return none?
+    pub fn only_writes(&self) -> bool {
+        let returns = self.extra.as_ref().is_some_and(|extra| extra.returning.is_some());
+        !self.readonly && self.names.is_empty() && !returns
+    }
+
+    /// Makes it ready for the next run.
+    pub fn reset(&mut self) {
+        self.prepared.reset();
+    }
 }
 
 /// Evaluates expressions on the connection of a [`Sql`], which must be alive.
@@ -191,14 +207,19 @@ pub fn table_info(host: &mut dyn Host, name: &str) -> Result<Arc<TableInfo>> {
     info.ok_or_else(|| sql(format!("no such table: {name}")))
 }
 
-#[cold]
-fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
+/// The text of a statement, if it can be one.
+fn checked(bytes: &[u8]) -> Result<&str> {
     if bytes.len() > limits::SQL_BYTES_MAX {
         let text = format!("a statement of {} bytes is longer than {}", bytes.len(), limits::SQL_BYTES_MAX);
         return Err(Error::new(Code::Limit, text));
     }
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| sql(format!("the statement is not UTF-8 at byte {}", error.valid_up_to() + 1)))?;
+    std::str::from_utf8(bytes)
+        .map_err(|error| sql(format!("the statement is not UTF-8 at byte {}", error.valid_up_to() + 1)))
+}
+
+#[cold]
+fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
+    let text = checked(bytes)?;
     let (class, tokens) = statement::classify(text)?;
     match class {
         Class::Ddl => {
@@ -207,22 +228,52 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
             }
             schema::execute(host, &ddl::parse(text)?)
         }
+        Class::Control(control) => {
+            if host.sql().running > 0 {
+                return Err(sql("a transaction cannot be opened or ended while a statement runs"));
+            }
+            host.control(&control)
+        }
         Class::Maintenance(name) => maintain(host, name.as_deref()),
         Class::Truncate(name) => dml::truncate::execute(host, &name),
         Class::Explain(at, traits) => explain::execute(host, &text[at..], traits, params),
-        Class::Query(traits) => {
-            let plan = if host.sql().fast_path { fast::compile(host, text, &tokens)? } else { None };
-            if let Some(plan) = plan {
-                let plan = Arc::new(plan);
-                // A text of literals alone rarely comes twice; keeping it would push others out.
-                if traits.parameters {
-                    host.sql().cache.keep_fast(bytes, plan.clone());
-                }
-                return run_fast(host, bytes, &plan, params);
-            }
-            let statement = compile(host, text, &tokens, traits)?;
-            run_statement(host, bytes, statement, params)
-        }
+        Class::Query(traits) => match compile_query(host, text, &tokens, traits)? {
+            Compiled::Fast(plan) => run_fast(host, bytes, &plan, params),
+            Compiled::Statement(statement) => run_statement(host, bytes, statement, params),
+        },
+    }
+}
+
+fn compile_query(host: &mut dyn Host, text: &str, tokens: &[Token<'_>], traits: Traits) -> Result<Compiled> {
+    let plan = if host.sql().fast_path { fast::compile(host, text, tokens)? } else { None };
+    let Some(plan) = plan else { return compile(host, text, tokens, traits).map(Compiled::Statement) };
+    let plan = Arc::new(plan);
+    // A text of literals alone rarely comes twice; keeping it would push others out.
+    if traits.parameters {
+        host.sql().cache.keep_fast(text.as_bytes(), plan.clone());
+    }
+    Ok(Compiled::Fast(plan))
+}
+
+/// What a text that reads or writes rows was compiled to; a statement is checked out.
+pub fn compiled(host: &mut dyn Host, bytes: &[u8]) -> Result<Compiled> {
+    synchronize(host)?;
+    if let Some(compiled) = host.sql().cache.check_out(bytes) {
+        return Ok(compiled);
+    }
+    let text = checked(bytes)?;
+    match statement::classify(text)? {
+        (Class::Query(traits), tokens) => compile_query(host, text, &tokens, traits),
+        _ => Err(sql("only a statement that writes rows can be run many times")),
+    }
+}
+
+/// Gives a statement back to the cache, unless the catalog has changed meanwhile.
+pub fn check_in(host: &mut dyn Host, text: &[u8], mut statement: Statement) {
+    statement.prepared.reset();
+    let is_current = host.catalog().version() == host.sql().version;
+    if is_current {
+        host.sql().cache.check_in(text, statement);
     }
 }
 
@@ -366,8 +417,13 @@ fn run_until_ready(
     }
 }
 
-/// Runs a statement once; `may_move`: a read may say that its slice is over.
-fn run_once(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>], may_move: bool) -> Outcome<Reply> {
+/// Runs a statement once, in a scope if it writes; `may_move`: a read may say that its slice is over.
+pub fn run_once(
+    host: &mut dyn Host,
+    statement: &mut Statement,
+    params: &[DatumRef<'_>],
+    may_move: bool,
+) -> Outcome<Reply> {
     if host.sql().running >= limits::NESTING_MAX {
         return Err(Error::new(Code::Limit, "statements are nested too deeply").into());
     }

@@ -1,12 +1,15 @@
 //! SQL: our statements about tables, and SQLite as the query processor over our tables.
 
 pub mod cache;
+pub mod control;
 pub mod ddl;
 pub mod dml;
 pub mod error;
 pub mod executor;
 mod explain;
 pub mod fast;
+pub mod many;
+pub mod packed;
 pub mod records;
 pub mod report;
 pub mod run;

@@ -1,5 +1,6 @@
 //! One run of a statement: what its callbacks work on, whom they may ask, and how it ended early.
 
+use super::control::Control;
 use super::dml::returning::Returned;
 use super::dml::upsert::Upserting;
 use super::executor::Sql;
@@ -24,6 +25,19 @@ pub trait Host {
 
     /// The tables to write and where to note it; an error when the caller may only read.
     fn write(&mut self) -> Result<(&mut Tables, &mut TableChanges)>;
+
+    /// Gives the next number of a table's sequence, larger than `at_least`. The engine raises the sequence when a row
+    /// that has it is written, so that a statement that fails, or leaves the row out, gives none away.
+    fn next_number(&mut self, table: TableId, at_least: i64) -> Result<i64> {
+        let (tables, _) = self.write()?;
+        number_after(tables.engine().sequence(table)?.max(at_least))
+    }
+
+    /// Opens or ends a transaction of the session, or sets or uses a savepoint.
+    fn control(&mut self, control: &Control) -> Result<Reply> {
+        let _ = control;
+        Err(Error::new(Code::Sql, "there are no transactions here"))
+    }
 
     /// The SQL side of the store.
     fn sql(&mut self) -> &mut Sql;
@@ -79,6 +93,11 @@ pub trait Host {
     /// Gives a batch of keys from a cursor of SCAN on (0 begins) and the next cursor (0 ends): key, type, TTL in
     /// milliseconds or NULL, bytes, encoding.
     fn scan_keys(&mut self, cursor: u64, each: &mut dyn FnMut(&[Datum])) -> Result<u64>;
+}
+
+/// The number after another in a sequence.
+pub fn number_after(last: i64) -> Result<i64> {
+    last.checked_add(1).ok_or_else(|| Error::new(Code::Limit, "a table has no number left for its sequence"))
 }
 
 /// The types of values that SQL can read.
@@ -193,12 +212,6 @@ pub struct Run<'a> {
     pub asked: HashMap<(TableId, u16), u32>,
     /// The largest number that the rows made so far have in the AUTOINCREMENT column.
     pub last_number: i64,
-    /// Steps that were described.
-    pub steps: usize,
-    /// Rows read besides those that a cursor stands on.
-    pub rows_read: u64,
-    /// What each step took, when that is counted.
-    pub taken: Vec<Taken>,
     /// What to do with rows that cannot be inserted.
     pub upserting: Option<Upserting<'a>>,
     /// The rows written, when the statement returns them.
@@ -207,6 +220,12 @@ pub struct Run<'a> {
     pub deferred: Returned,
     /// The table of these rows.
     pub deferred_of: Option<TableId>,
+    /// Steps that were described.
+    pub steps: usize,
+    /// Rows read besides those that a cursor stands on.
+    pub rows_read: u64,
+    /// What each step took, when that is counted.
+    pub taken: Vec<Taken>,
     /// Columns that an INSERT does not name; made at its first row.
     omitted: Option<Vec<bool>>,
     /// Buffers of the write path: rows to write, ids written, the row as it was.
@@ -230,13 +249,13 @@ impl<'a> Run<'a> {
             transients: HashMap::new(),
             asked: HashMap::new(),
             last_number: 0,
-            steps: 0,
-            rows_read: 0,
-            taken: Vec::new(),
             upserting: None,
             returned: None,
             deferred: Returned::default(),
             deferred_of: None,
+            steps: 0,
+            rows_read: 0,
+            taken: Vec::new(),
             omitted: None,
             rows: Batch::new(),
             ids: Vec::new(),

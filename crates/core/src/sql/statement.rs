@@ -1,5 +1,6 @@
 //! Reads a statement just far enough to know what to do with it: ours, SQLite's, or refused.
 
+use super::control::{self, Control};
 use super::error::{not_yet, sql, syntax};
 use super::run::Traits;
 use super::token::{Kind, Token, Tokens};
@@ -11,6 +12,8 @@ use std::borrow::Cow;
 pub enum Class {
     /// One of our own; to be read by `ddl`.
     Ddl,
+    /// A transaction is opened or ended.
+    Control(Control),
     /// TRUNCATE of the table called so.
     Truncate(String),
     /// Rows are asked for or written.
@@ -57,8 +60,7 @@ fn class_of(text: &str, first: Token<'_>, tokens: &[Token<'_>]) -> Result<Class>
         return Err(not_yet(first.text.to_ascii_uppercase()));
     }
     if is(&["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"]) {
-        let word = first.text.to_ascii_uppercase();
-        return Err(not_yet(format!("{word} (transactions of a session; MULTI and EXEC make several statements one)")));
+        return control::parse(text, tokens).map(Class::Control);
     }
     if is(&["PRAGMA", "ATTACH", "DETACH", "VACUUM"]) {
         return Err(sql(format!("{} is not part of Peryton's SQL", first.text.to_ascii_uppercase())));
@@ -195,7 +197,6 @@ mod tests {
             ("", "empty"),
             (" ; ", "empty"),
             ("PRAGMA x", "PRAGMA is not part"),
-            ("BEGIN", "BEGIN (transactions"),
             ("ALTER TABLE t", "ALTER is not supported yet"),
             ("FOO", "expected a statement, found FOO"),
             ("EXPLAIN CREATE TABLE t(a)", "no access path"),

@@ -77,6 +77,14 @@ impl Rows {
         pages().for_each(|(page, slot)| prefetch_bytes(page.record_address(slot), 64));
     }
 
+    /// Starts loading one row, whose slot has been loaded.
+    #[inline]
+    pub fn prefetch_record(&self, id: RowId) {
+        if let Some(page) = self.pages.get(id.page() as usize) {
+            prefetch_bytes(Page(page).record_address(id.slot()), 64);
+        }
+    }
+
     /// Starts loading the slot of one row.
     #[inline]
     pub fn prefetch_slot(&self, id: RowId) {

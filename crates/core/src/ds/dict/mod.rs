@@ -362,6 +362,22 @@ impl<S: Slot> Dict<S> {
         self.body.primary.prefetch(next + 1);
     }
 
+    /// Visits the entries of the bucket that is split after `ahead` more splits, for those whose slots cannot `prefetch`
+    /// by themselves.
+    pub fn upcoming(&self, ahead: u32, mut visit: impl FnMut(S)) {
+        let new = self.body.primary.len() + ahead;
+        // The bucket that the lowest bits name; past the end of this round nothing is foretold.
+        let next = if new > self.body.mask { new - self.body.mask - 1 } else { new & (self.body.mask >> 1) };
+        if next < self.body.primary.len() {
+            self.body.visit_chain(next, &mut visit);
+        }
+    }
+
+    /// Buckets, besides those that overflow.
+    pub fn primary_buckets(&self) -> u32 {
+        self.body.primary.len()
+    }
+
     /// Merges buckets while the dict takes a quarter more than its budget, so that a small wave of insertions and
     /// removals splits and merges nothing.
     fn shrink(&mut self) {

@@ -30,6 +30,11 @@ pub struct Memory {
     copied_before: u64,
 }
 
+/// A view of no tables.
+pub(super) fn no_tables() -> Arc<dyn View> {
+    Arc::new(MemoryView::of(Vec::new()))
+}
+
 /// What was dropped, to be restored.
 enum Dropped {
     Table(Box<Table>),
@@ -85,6 +90,9 @@ impl Memory {
         }
     }
 }
+
+/// Rows whose places are loaded side by side before they are inserted.
+const PREFETCHED: usize = 16;
 
 /// Performs one write of a batch after another; says at which it stopped.
 fn write_each<T>(
@@ -271,7 +279,17 @@ impl Engine for Memory {
 
     fn insert(&mut self, table: TableId, rows: &Batch, ids: &mut Vec<RowId>, changes: &mut dyn Changes) -> Write<()> {
         let table = self.table_to_write(table)?;
-        write_each(rows.iter(), |row| table.insert(row, changes).map(|id| ids.push(id)))
+        if rows.len() == 1 {
+            return write_each(rows.iter(), |row| table.insert(row, changes).map(|id| ids.push(id)));
+        }
+        ids.reserve(rows.len());
+        for from in (0..rows.len()).step_by(PREFETCHED) {
+            let part = || (from..rows.len().min(from + PREFETCHED)).map(|i| rows.get(i));
+            table.prefetch_inserts(part());
+            let written = write_each(part(), |row| table.insert(row, changes).map(|id| ids.push(id)));
+            written.map_err(|error| WriteError { at: from + error.at, ..error })?;
+        }
+        Ok(())
     }
 
     fn update(&mut self, table: TableId, ids: &[RowId], rows: &Batch, changes: &mut dyn Changes) -> Write<()> {

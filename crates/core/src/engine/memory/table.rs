@@ -233,6 +233,20 @@ impl Table {
         }
     }
 
+    /// Starts loading what inserting these rows will touch: the buckets of their keys.
+    pub fn prefetch_inserts<'r>(&self, rows: impl Iterator<Item = &'r [u8]> + Clone) {
+        let mut key = KeyBuf::new();
+        for index in &self.indexes {
+            let LiveMethod::Hash(hash) = &index.method else { continue };
+            for row in rows.clone() {
+                // A key that cannot be made is an error when it is the row's turn.
+                if row_key(&index.def, Row::new(row, &self.layout), &mut key).is_ok() {
+                    hash.read().prefetch_bucket(&key);
+                }
+            }
+        }
+    }
+
     /// Inserts a row. On any error nothing has changed.
     pub fn insert(&mut self, row: &[u8], changes: &mut dyn Changes) -> One<RowId> {
         let mut keys = std::mem::take(&mut self.new_keys);

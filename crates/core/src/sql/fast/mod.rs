@@ -13,6 +13,7 @@ mod select;
 mod write;
 
 pub use ahead::Ahead;
+pub use write::insert_many;
 
 use super::run::{Host, Outcome};
 use super::token::Token;
@@ -64,6 +65,11 @@ fn is_aggregate(tokens: &[Token<'_>]) -> bool {
 const SHORT_PARAMETERS: usize = 64;
 
 impl Plan {
+    /// Does the statement change rows, and return none?
+    pub fn writes(&self) -> bool {
+        matches!(self, Plan::Insert(_) | Plan::Update(_) | Plan::Delete(_))
+    }
+
     /// How many parameters the statement has.
     #[inline]
     pub fn parameters(&self) -> usize {

@@ -2,12 +2,14 @@
 
 use super::key::{self, Encoded, KeyColumn, KeyValues};
 use super::read::{Condition, Reader, Value, index_of_all};
+use crate::error::{Code, Error};
 use crate::reply::Reply;
 use crate::sql::executor::in_scope;
 use crate::sql::run::{Failure, Host, Outcome, Run, Traits};
 use crate::sql::table_info::TableInfo;
 use crate::sql::vtab::describe::Step;
 use crate::sql::write::{self, Given, OnConflict};
+use crate::table::batch::Batch;
 use crate::table::catalog::IndexId;
 use crate::table::datum::DatumRef;
 use crate::table::row_id::RowId;
@@ -92,23 +94,52 @@ fn read_columns(reader: &mut Reader<'_>, info: &TableInfo, places: &mut [Option<
 pub fn insert(host: &mut dyn Host, plan: &Insert, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
     let several = plan.values.len() > plan.width || plan.on_conflict == OnConflict::Replace;
     in_scope(host, several, |host| {
-        let evaluator = host.sql().evaluator();
-        let evaluate = &mut |text: &str| evaluator.evaluate(text).map_err(Failure::from);
         let mut run = Run::new(host, &Traits::NONE);
         let mut rows = std::mem::take(&mut run.rows);
         rows.clear();
-        let mut given: SmallVec<[Given<'_>; 16]> = SmallVec::new();
-        for row in plan.values.chunks(plan.width) {
-            given.clear();
-            given.extend(plan.places.iter().map(|place| match place {
-                Some(place) => Given::Value(row[*place].get(params)),
-                None => Given::Nothing,
-            }));
-            write::encode(&mut run, &plan.info, &given, plan.on_conflict, evaluate, &mut rows)?;
-        }
+        plan.encode(&mut run, params, &mut rows)?;
         write::insert_encoded(&mut run, &plan.info, &rows, plan.on_conflict)?;
         Ok(Some(Reply::Int(run.changed as i64)))
     })
+}
+
+/// Rows that are handed to the engine at once.
+const ROWS_AT_ONCE: usize = 1024;
+
+/// Runs an INSERT for each group of parameters, many rows at once. The caller has opened a scope.
+pub fn insert_many(host: &mut dyn Host, plan: &Insert, values: &[DatumRef<'_>]) -> Outcome<u64> {
+    let mut run = Run::new(host, &Traits::NONE);
+    let mut rows = std::mem::take(&mut run.rows);
+    let deadline_ns = run.host.deadline_ns();
+    for groups in values.chunks(ROWS_AT_ONCE * plan.parameters) {
+        rows.clear();
+        for params in groups.chunks(plan.parameters) {
+            plan.encode(&mut run, params, &mut rows)?;
+        }
+        write::insert_encoded(&mut run, &plan.info, &rows, plan.on_conflict)?;
+        if run.host.is_cancelled() || deadline_ns.is_some_and(|deadline| run.host.monotonic_ns() > deadline) {
+            return Err(Error::new(Code::Cancelled, "the statement took too long or was cancelled").into());
+        }
+    }
+    Ok(run.changed)
+}
+
+impl Insert {
+    /// Appends its rows for one group of parameters.
+    fn encode(&self, run: &mut Run<'_>, params: &[DatumRef<'_>], rows: &mut Batch) -> Outcome<()> {
+        let evaluator = run.host.sql().evaluator();
+        let evaluate = &mut |text: &str| evaluator.evaluate(text).map_err(Failure::from);
+        let mut given: SmallVec<[Given<'_>; 16]> = SmallVec::new();
+        for row in self.values.chunks(self.width) {
+            given.clear();
+            given.extend(self.places.iter().map(|place| match place {
+                Some(place) => Given::Value(row[*place].get(params)),
+                None => Given::Nothing,
+            }));
+            write::encode(run, &self.info, &given, self.on_conflict, evaluate, rows)?;
+        }
+        Ok(())
+    }
 }
 
 /// UPDATE t SET column = value, ... WHERE key

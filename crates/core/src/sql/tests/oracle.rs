@@ -36,7 +36,7 @@ impl Pair {
         pair
     }
 
-    fn ask_theirs(&mut self, text: &str, params: &[Datum]) -> Outcome {
+    pub fn ask_theirs(&mut self, text: &str, params: &[Datum]) -> Outcome {
         let mut statement = self.theirs.prepare(text, false).unwrap_or_else(|error| panic!("{text}: {error}"));
         for (i, value) in params.iter().enumerate() {
             statement.bind(i + 1, value.as_ref()).unwrap();
@@ -89,11 +89,11 @@ impl Pair {
         self.ours.sql.fast_path = true;
     }
 
-    fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+    pub fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
         choices[self.random.below(choices.len() as u64) as usize]
     }
 
-    fn chance(&mut self, percent: u64) -> bool {
+    pub fn chance(&mut self, percent: u64) -> bool {
         self.random.below(100) < percent
     }
 
@@ -256,7 +256,7 @@ pub fn fill(pair: &mut Pair) {
     }
 }
 
-fn query(pair: &mut Pair) {
+pub fn query(pair: &mut Pair) {
     let mut params = Params::new();
     let joined: Vec<(&str, &str)> = T.iter().chain(&U).copied().collect();
     let (text, ordered) = match pair.random.below(13) {

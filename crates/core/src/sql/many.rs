@@ -1,0 +1,73 @@
+//! One statement run for many groups of parameters, all or none: what executemany does.
+
+use super::cache::Compiled;
+use super::error::sql;
+use super::executor::{self, Statement, in_scope};
+use super::fast::{self, Plan};
+use super::run::{self, Host, Outcome};
+use crate::error::Result;
+use crate::reply::Reply;
+use crate::table::datum::DatumRef;
+use std::sync::Arc;
+
+/// Runs a statement that writes once for each group of as many values as it has parameters. Gives the number of rows
+/// that all of them changed.
+pub fn execute(host: &mut dyn Host, text: &[u8], values: &[DatumRef<'_>]) -> Result<u64> {
+    let mut compiled = executor::compiled(host, text)?;
+    let result = run_until_ready(host, text, &mut compiled, values);
+    if let Compiled::Statement(statement) = compiled {
+        executor::check_in(host, text, statement);
+    }
+    result
+}
+
+fn run_until_ready(host: &mut dyn Host, text: &[u8], compiled: &mut Compiled, values: &[DatumRef<'_>]) -> Result<u64> {
+    let (width, writes) = match compiled {
+        Compiled::Fast(plan) => (plan.parameters(), plan.writes()),
+        Compiled::Statement(statement) => (statement.parameters(), statement.only_writes()),
+    };
+    if !writes {
+        return Err(sql("a statement that is run many times may not return rows"));
+    }
+    if width == 0 || !values.len().is_multiple_of(width) {
+        return Err(sql(format!("the statement has {width} parameters, {} values given", values.len())));
+    }
+    if values.is_empty() {
+        return Ok(0);
+    }
+    run::until_ready(host, |host| {
+        // A scope around all groups: the first that fails takes back those before it.
+        in_scope(host, true, |host| match compiled {
+            Compiled::Fast(plan) => run_fast(host, text, plan, values),
+            Compiled::Statement(statement) => run_statement(host, statement, values),
+        })
+    })
+}
+
+fn run_fast(host: &mut dyn Host, text: &[u8], plan: &Arc<Plan>, values: &[DatumRef<'_>]) -> Outcome<u64> {
+    if let Plan::Insert(insert) = &**plan {
+        return fast::insert_many(host, insert, values);
+    }
+    let mut changed = 0;
+    for params in values.chunks(plan.parameters()) {
+        changed += count(match fast::run(host, plan, params)? {
+            Some(reply) => reply,
+            None => executor::run_slow(host, text, params)?,
+        });
+    }
+    Ok(changed)
+}
+
+fn run_statement(host: &mut dyn Host, statement: &mut Statement, values: &[DatumRef<'_>]) -> Outcome<u64> {
+    let mut changed = 0;
+    for params in values.chunks(statement.parameters()) {
+        let reply = executor::run_once(host, statement, params, false);
+        statement.reset();
+        changed += count(reply?);
+    }
+    Ok(changed)
+}
+
+fn count(reply: Reply) -> u64 {
+    if let Reply::Int(changed) = reply { changed as u64 } else { 0 }
+}
