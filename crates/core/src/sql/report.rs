@@ -32,7 +32,9 @@ pub fn dressed(host: &mut dyn Host, statement: &[u8], error: Error) -> Error {
     let message = &*error.message;
     let place = if message.contains(" at position ") { None } else { place(message, &text) };
     let place = place.map_or(String::new(), |place| format!(" at position {place}"));
-    let hint = hint(host.catalog(), message, &text).map_or(String::new(), |hint| format!("; hint: {hint}"));
+    // A conflict says by itself what to do.
+    let hint = if error.code == Code::Conflict { None } else { hint(host.catalog(), message, &text) };
+    let hint = hint.map_or(String::new(), |hint| format!("; hint: {hint}"));
     Error::new(error.code, format!("{state} {message}{place}{hint}"))
 }
 
@@ -42,7 +44,11 @@ fn has_state(message: &str) -> bool {
 }
 
 /// Words of a sentence, and the SQLSTATE that they mean; the first that fits counts.
-const SQL: [(&str, &str); 38] = [
+const SQL: [(&str, &str); 42] = [
+    ("no transaction is open", "25P01"),
+    ("transaction is open already", "25001"),
+    ("inside a transaction", "25001"),
+    ("no such savepoint", "3B001"),
     ("no such table", "42S02"),
     ("no such view", "42S02"),
     ("no such index", "42S12"),
@@ -170,7 +176,7 @@ fn hint(catalog: &Catalog, message: &str, text: &str) -> Option<String> {
     let hints = [
         ("parameters,", "give as many values as there are ? in the statement, or the highest number of ?1, ?2, ..."),
         ("one statement at a time", "send each by itself; MULTI and EXEC make them one step"),
-        ("UNIQUE constraint", "INSERT OR IGNORE and OR REPLACE say what to do then"),
+        ("UNIQUE constraint failed: ", "INSERT OR IGNORE and OR REPLACE say what to do then"),
         ("took too long", "EXPLAIN shows how the rows are found; an index or smaller batches help"),
         ("a statement of", "give values as parameters, or use several statements"),
         ("Expression tree is too large", "a long list belongs into IN (...) or into a table"),
