@@ -89,8 +89,8 @@ fn rollback_leaves_nothing() {
     assert_eq!(9, a.one(SUM));
     a.sql("ROLLBACK");
     assert_eq!((400, 400), (a.one(SUM), b.one(SUM)));
-    assert_eq!("SQL cannot roll back: no transaction is open", a.sql_error("ROLLBACK"));
-    assert_eq!("SQL cannot commit: no transaction is open", a.sql_error("COMMIT"));
+    assert_eq!("SQL 25P01 cannot roll back: no transaction is open", a.sql_error("ROLLBACK"));
+    assert_eq!("SQL 25P01 cannot commit: no transaction is open", a.sql_error("COMMIT"));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn updates_are_not_lost() {
     a.sql("COMMIT");
     let error = b.sql_error("COMMIT");
     assert_eq!(
-        "CONFLICT table t: row id = 1 has changed since the transaction began; it is rolled back, run it again",
+        "CONFLICT 40001 table t: row id = 1 has changed since the transaction began; it is rolled back, run it again",
         error
     );
     assert_eq!(110, b.one("SELECT n FROM t WHERE id = 1"), "the loser is rolled back");
@@ -226,11 +226,11 @@ fn unique_keys_are_judged_again_at_commit() {
     b.start().sql("INSERT INTO t VALUES (6, 0, 50)");
     a.sql("COMMIT");
     let error = b.sql_error("COMMIT");
-    assert!(error.starts_with("CONFLICT UNIQUE constraint failed: table t: another row got u = 50"), "{error}");
+    assert!(error.starts_with("CONFLICT 40001 UNIQUE constraint failed: table t: another row got u = 50"), "{error}");
     assert_eq!(5, b.one("SELECT count(*) FROM t"));
     b.start();
     let error = b.sql_error("INSERT INTO t VALUES (6, 0, 50)");
-    assert!(error.starts_with("CONSTRAINT UNIQUE constraint failed: t.u: 50 exists"), "{error}");
+    assert!(error.starts_with("CONSTRAINT 23505 UNIQUE constraint failed: t.u: 50 exists"), "{error}");
     // What others have inserted meanwhile is not seen, and its key is free in the snapshot.
     a.sql("INSERT INTO t VALUES (7, 0, 70)");
     b.sql("INSERT INTO t VALUES (7, 0, 71)");
@@ -323,7 +323,7 @@ fn savepoints_nest() {
     assert_eq!((302, Some("12".into())), (a.one(SUM), a.text(&["GET", "k"])));
     a.sql("ROLLBACK TO S");
     assert_eq!((301, Some("1".into())), (a.one(SUM), a.text(&["GET", "k"])));
-    assert_eq!("SQL no such savepoint: inner", a.sql_error("RELEASE inner"));
+    assert_eq!("SQL 3B001 no such savepoint: inner", a.sql_error("RELEASE inner"));
     a.sql("RELEASE s");
     a.sql("COMMIT");
     assert_eq!((301, Some("1".into()), None), (a.one(SUM), a.text(&["GET", "k"]), a.text(&["GET", "other"])));
@@ -331,7 +331,7 @@ fn savepoints_nest() {
     a.sql("SAVEPOINT outer");
     a.sql("UPDATE t SET n = 0");
     a.sql("RELEASE outer");
-    assert_eq!("SQL cannot commit: no transaction is open", a.sql_error("COMMIT"));
+    assert_eq!("SQL 25P01 cannot commit: no transaction is open", a.sql_error("COMMIT"));
     assert_eq!(0, a.one(SUM));
 }
 
@@ -366,7 +366,7 @@ fn keys_conflict() {
     // Written by both, blindly.
     a.start().call(&["SET", "k", "a"]);
     b.call(&["SET", "k", "b"]);
-    assert!(a.sql_error("COMMIT").starts_with("CONFLICT key k has changed"));
+    assert!(a.sql_error("COMMIT").starts_with("CONFLICT 40001 key k has changed"));
     // Read here, written there; rows of the loser go, too.
     a.start().text(&["GET", "k"]);
     a.sql("UPDATE t SET n = 0");
@@ -478,7 +478,7 @@ fn commands_that_do_not_fit_are_refused() {
         (&["FLUSHALL"], "SQL FLUSHALL is not allowed inside a transaction: it names no keys"),
         (&["SWAPDB", "0", "1"], "SQL SWAPDB is not allowed inside a transaction: it names no keys"),
         (&["MOVE", "k", "1"], "SQL inside a transaction a command may change no keys but those it names"),
-        (&["BEGIN"], "SQL a transaction is open already"),
+        (&["BEGIN"], "SQL 25001 a transaction is open already"),
     ] {
         a.call(&["SET", "k", "v"]);
         assert_eq!(message, a.error(command));
@@ -560,7 +560,7 @@ fn definitions_that_change_meanwhile_are_noticed() {
         assert!(a.sql_error(statement).starts_with("CONFLICT"), "{statement}");
     }
     a.sql("INSERT INTO other VALUES (1)");
-    assert!(a.sql_error("COMMIT").starts_with("CONFLICT table t: its definition has changed"));
+    assert!(a.sql_error("COMMIT").starts_with("CONFLICT 40001 table t: its definition has changed"));
     assert_eq!((400, 0), (a.one(SUM), a.one("SELECT count(*) FROM other")));
     a.start().sql("DELETE FROM other");
     b.sql("DROP TABLE other");
