@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod redis_tests;
 #[cfg(test)]
+mod sql_keys_tests;
+#[cfg(test)]
 mod tests;
 
 pub use crate::command::dispatch::is_short;

@@ -34,6 +34,7 @@ mod server;
 mod set;
 mod sort;
 mod sql;
+mod sql_keys;
 mod string;
 mod transaction;
 

@@ -3,18 +3,18 @@
 use super::context::{Context, Origin};
 use super::dispatch;
 use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::sql_keys;
 use crate::ds::number;
 use crate::engine::{Source, Wanted};
 use crate::error::{Code, Error, Result};
-use crate::keyspace::entry::EntryRef;
-use crate::limits;
 use crate::reply::Reply;
-use crate::sql::{self, Ahead, Host, Shape, Sql, packed, source};
+use crate::session::Sweep;
+use crate::sql::{self, Ahead, Host, Portion, Shape, Sql, packed};
 use crate::table::catalog::Catalog;
 use crate::table::datum::{Datum, DatumRef};
 use crate::txn::{TableChanges, Tables};
-use crate::value::{Hash, List, Set, ZSet};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 const STATEMENT: Flags = Flags::WRITE.union(Flags::SQL).union(Flags::TOUCHES_ARBITRARY_KEYS);
 
@@ -64,7 +64,29 @@ type Params<'a> = SmallVec<[DatumRef<'a>; 8]>;
 
 fn sql_text(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let params: Params<'_> = args[2..].iter().map(|arg| untyped(arg)).collect();
-    sql::execute(&mut Statement { ctx }, args[1], &params)
+    run(ctx, args, args[1], &params)
+}
+
+/// Runs a statement; one that deletes keys sleeps between its slices.
+#[inline]
+fn run(ctx: &mut Context<'_>, args: &[&[u8]], text: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
+    let mut statement = Statement::new(ctx);
+    let reply = sql::execute(&mut statement, text, params)?;
+    match statement.window {
+        None => Ok(reply),
+        Some(window) => Ok(after_slice(ctx, args, &reply, window)),
+    }
+}
+
+/// A slice of DELETE FROM keys is done: the next one, or the number of all keys deleted.
+#[cold]
+fn after_slice(ctx: &mut Context<'_>, args: &[&[u8]], reply: &Reply, window: Window) -> Reply {
+    let before = ctx.session.sweep.take().unwrap_or_default().deleted;
+    let deleted = before + if let Reply::Int(deleted) = reply { *deleted as u64 } else { 0 };
+    match window.cursor {
+        0 => Reply::Int(deleted as i64),
+        cursor => ctx.sweep(args, Sweep { cursor, deleted }),
+    }
 }
 
 /// Notes what a statement that is about to run will look up.
@@ -103,7 +125,7 @@ fn sql_bind(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     }
     let typed = types.iter().zip(values).enumerate().map(|(i, (letter, value))| typed(i + 1, *letter, value));
     let params = typed.collect::<Result<Params<'_>>>()?;
-    sql::execute(&mut Statement { ctx }, args[2], &params)
+    run(ctx, args, args[2], &params)
 }
 
 fn sql_many(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -114,12 +136,12 @@ fn sql_many(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let letters = types.iter().cycle();
     let typed = letters.zip(values).enumerate().map(|(i, (letter, value))| typed(i + 1, *letter, value));
     let values = typed.collect::<Result<Vec<_>>>()?;
-    Ok(Reply::Int(sql::many::execute(&mut Statement { ctx }, args[2], &values)? as i64))
+    Ok(Reply::Int(sql::many::execute(&mut Statement::new(ctx), args[2], &values)? as i64))
 }
 
 fn sql_packed(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let values = packed::read(args[2])?;
-    Ok(Reply::Int(sql::many::execute(&mut Statement { ctx }, args[1], &values)? as i64))
+    Ok(Reply::Int(sql::many::execute(&mut Statement::new(ctx), args[1], &values)? as i64))
 }
 
 fn typed(number: usize, letter: u8, value: &[u8]) -> Result<DatumRef<'_>> {
@@ -137,7 +159,7 @@ fn typed(number: usize, letter: u8, value: &[u8]) -> Result<DatumRef<'_>> {
 
 /// A statement typed as a command: its words were split at spaces, so they are joined by spaces again.
 pub(super) fn bare(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    sql::execute(&mut Statement { ctx }, &args.join(&b' '), &[])
+    run(ctx, args, &args.join(&b' '), &[])
 }
 
 /// SELECT is Redis's when one word follows that may be a database's number, however badly written, and SQL otherwise.
@@ -163,6 +185,27 @@ pub fn is_statement(line: &[u8]) -> bool {
 pub(super) struct Statement<'a, 'b> {
     /// The context.
     pub ctx: &'a mut Context<'b>,
+    /// The part of the keyspace that a slice of DELETE FROM keys works on.
+    window: Option<Window>,
+}
+
+/// A part of the keyspace.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    /// The cursor of SCAN to go on from; when the part is done, that of the next part, 0 at the end.
+    cursor: u64,
+    /// Batches of keys that are left in this part.
+    batches: usize,
+}
+
+/// Batches of keys in a slice: about a thousand keys.
+const SLICE_BATCHES: usize = 4;
+
+impl<'a, 'b> Statement<'a, 'b> {
+    /// A statement of the command that has this context.
+    pub fn new(ctx: &'a mut Context<'b>) -> Self {
+        Statement { ctx, window: None }
+    }
 }
 
 impl Host for Statement<'_, '_> {
@@ -218,47 +261,49 @@ impl Host for Statement<'_, '_> {
         self.ctx.state.env.monotonic_ns()
     }
 
-    fn read_key(&mut self, key: &[u8], shape: Shape, each: &mut dyn FnMut(&[Datum])) -> Result<()> {
-        let mut keys = self.ctx.keys();
-        match shape {
-            Shape::String => keys.string(key)?.iter().for_each(|value| each(&[source::datum(value)])),
-            Shape::Hash => {
-                let hash = keys.get::<Hash>(key)?;
-                let pairs = hash.iter().flat_map(|hash| hash.iter());
-                pairs.for_each(|(field, value)| each(&[source::datum(field), source::datum(value)]));
-            }
-            Shape::List => {
-                let list = keys.get::<List>(key)?;
-                let values = list.iter().flat_map(|list| list.iter()).enumerate();
-                values.for_each(|(i, value)| each(&[Datum::Int(i as i64), source::datum(value)]));
-            }
-            Shape::Set => {
-                let set = keys.get::<Set>(key)?;
-                set.iter().flat_map(|set| set.iter()).for_each(|member| each(&[source::datum(&member)]));
-            }
-            Shape::ZSet => {
-                let zset = keys.get::<ZSet>(key)?;
-                let members = zset.iter().flat_map(|zset| zset.iter()).enumerate();
-                members.for_each(|(rank, (member, score))| {
-                    each(&[source::datum(member), Datum::Real(score), Datum::Int(rank as i64)]);
-                });
-            }
-        }
+    fn read_key(
+        &mut self,
+        key: &[u8],
+        shape: Shape,
+        portion: Portion<'_>,
+        each: &mut dyn FnMut(&[Datum]),
+    ) -> Result<()> {
+        sql_keys::read(self.ctx, key, shape, portion, each)
+    }
+
+    fn ranks(&mut self, key: &[u8], low: Option<f64>, high: Option<f64>) -> Result<Range<usize>> {
+        sql_keys::ranks(self.ctx, key, low, high)
+    }
+
+    fn find_key(&mut self, key: &[u8], each: &mut dyn FnMut(&[Datum])) -> Result<()> {
+        sql_keys::find(self.ctx, key, each);
         Ok(())
     }
 
-    fn scan_keys(&mut self, cursor: u64, each: &mut dyn FnMut(&[Datum])) -> Result<u64> {
-        let now_ms = self.ctx.state.clock.now_ms;
-        let mut keys = self.ctx.keys();
-        let mut found: Vec<(Vec<u8>, &'static str)> = Vec::new();
-        let next = keys.scan(cursor, limits::SQL_KEYS_BATCH, |key, kind| found.push((key.to_vec(), kind)));
-        for (key, kind) in found {
-            let ttl = keys.look(&key).and_then(EntryRef::expire_at).map_or(Datum::Null, |at| Datum::Int(at - now_ms));
-            let bytes = keys.memory(&key).map_or(Datum::Null, |n| Datum::Int(n as i64));
-            let encoding = keys.look(&key).map(EntryRef::encoding).map_or(Datum::Null, Datum::text);
-            each(&[source::datum(&key), Datum::text(kind), ttl, bytes, encoding]);
+    fn scan_keys(&mut self, cursor: u64, prefix: &[u8], bytes: bool, each: &mut dyn FnMut(&[Datum])) -> Result<u64> {
+        let Some(window) = &mut self.window else { return Ok(sql_keys::scan(self.ctx, cursor, prefix, bytes, each)) };
+        window.cursor = sql_keys::scan(self.ctx, window.cursor, prefix, bytes, each);
+        window.batches -= 1;
+        // The end of the window is the end of the scan as the statement sees it.
+        Ok(if window.batches == 0 { 0 } else { window.cursor })
+    }
+
+    fn begin_slice(&mut self) {
+        // In MULTI and scripts nobody comes in between.
+        if matches!(self.ctx.origin, Origin::Client | Origin::Retry) {
+            let cursor = self.ctx.session.sweep.map_or(0, |sweep| sweep.cursor);
+            self.window = Some(Window { cursor, batches: SLICE_BATCHES });
         }
-        Ok(next)
+    }
+
+    fn store_key(&mut self, key: &[u8], shape: Shape, elements: &[Vec<Datum>]) -> Result<usize> {
+        self.write()?;
+        sql_keys::store(self.ctx, key, shape, elements)
+    }
+
+    fn delete_keys(&mut self, keys: &[Vec<u8>]) -> Result<u64> {
+        self.write()?;
+        Ok(sql_keys::delete(self.ctx, keys))
     }
 }
 

@@ -25,4 +25,4 @@ mod tests;
 
 pub use executor::{Sql, execute};
 pub use fast::Ahead;
-pub use run::{Host, Shape};
+pub use run::{Host, Portion, Shape};
