@@ -454,7 +454,7 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
     }
     let mut run = Run::new(host, traits);
     run.deadline_ns = deadline_ns;
-    run.upserting = upsert.map(|upsert| Upserting { upsert, params });
+    run.upserting = upsert.map(|upsert| Upserting::Compiled(upsert, params));
     run.returned = returning.is_some().then(Returned::default);
     let mut collected = Vec::new();
     let result = memory::limited(limits::SQL_MEMORY_BYTES_MAX, || {

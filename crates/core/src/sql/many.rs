@@ -23,7 +23,7 @@ pub fn execute(host: &mut dyn Host, text: &[u8], values: &[DatumRef<'_>]) -> Res
 
 fn run_until_ready(host: &mut dyn Host, text: &[u8], compiled: &mut Compiled, values: &[DatumRef<'_>]) -> Result<u64> {
     let (width, writes) = match compiled {
-        Compiled::Fast(plan) => (plan.parameters(), !matches!(**plan, Plan::Select(_) | Plan::Range(_))),
+        Compiled::Fast(plan) => (plan.parameters(), plan.only_writes()),
         Compiled::Statement(statement) => (statement.parameters(), statement.only_writes()),
     };
     if !writes {
@@ -50,7 +50,9 @@ fn run_until_ready(host: &mut dyn Host, text: &[u8], compiled: &mut Compiled, va
 }
 
 fn run_fast(host: &mut dyn Host, text: &[u8], plan: &Arc<Plan>, values: &[DatumRef<'_>]) -> Outcome<u64> {
-    if let Plan::Insert(insert) = &**plan {
+    if let Plan::Insert(insert) = &**plan
+        && !insert.is_upsert()
+    {
         return fast::insert_many(host, insert, values);
     }
     let mut changed = 0;

@@ -9,6 +9,7 @@ pub mod key;
 mod range;
 mod read;
 mod select;
+pub mod upsert;
 mod write;
 
 pub use ahead::Ahead;
@@ -50,6 +51,15 @@ pub fn compile(host: &mut dyn Host, tokens: &[Token<'_>]) -> Result<Option<Plan>
 }
 
 impl Plan {
+    /// Does it change rows and return none?
+    pub fn only_writes(&self) -> bool {
+        match self {
+            Plan::Select(_) | Plan::Range(_) => false,
+            Plan::Insert(plan) => !plan.returns(),
+            Plan::Update(_) | Plan::Delete(_) => true,
+        }
+    }
+
     /// How many parameters the statement has.
     #[inline]
     pub fn parameters(&self) -> usize {

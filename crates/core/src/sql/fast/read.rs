@@ -60,6 +60,11 @@ impl<'t> Reader<'t> {
         self.tokens.get(self.at)
     }
 
+    /// Is this word the next token?
+    pub fn is_word(&self, word: &str) -> bool {
+        self.peek().is_some_and(|t| t.is_word(word))
+    }
+
     /// Steps over a word; None if it is not the next token.
     pub fn word(&mut self, word: &str) -> Option<()> {
         self.peek().filter(|t| t.is_word(word))?;
