@@ -15,9 +15,9 @@ _LAYERS = """
 limits error
 env directory ds memory meter reply value
 table index engine keyspace
-wal txn recovery
+wal txn recovery session
 sql procedure
-session pubsub config slowlog state
+session pubsub config readers slowlog state
 command store
 """
 ORDER = _LAYERS.split()

@@ -33,6 +33,7 @@ from peryton.exceptions import (
     WrongTypeError,
 )
 from peryton.results import Rows
+from peryton.transactions import Transaction
 
 __all__ = [
     "DEFAULT_PORT",
@@ -55,6 +56,7 @@ __all__ = [
     "StoppedError",
     "StorageError",
     "Table",
+    "Transaction",
     "TransactionAborted",
     "WaitTimeoutError",
     "WrongTypeError",

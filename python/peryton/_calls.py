@@ -11,6 +11,7 @@ from itertools import chain, groupby
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from peryton import _core
+from peryton._links import LeftOpen
 from peryton._resp import Argument, argument
 from peryton.results import Rows
 
@@ -39,8 +40,17 @@ def command(args: Sequence[Argument]) -> Call[Any]:
 
 def sql(text: str, params: Parameters | None) -> Call[Rows]:
     """A statement with its parameters."""
+    return Call(_statement(text, params), _rows)
+
+
+def sql_in_transaction(text: str, params: Parameters | None) -> Call[Rows]:
+    """A statement of a transaction, which may set savepoints."""
+    return Call(_statement(text, params), _rows_or_status)
+
+
+def _statement(text: str, params: Parameters | None) -> Sequence[Argument]:
     if not params:
-        return Call(("SQL", text), _rows)
+        return ("SQL", text)
     if isinstance(params, Mapping):
         text, params = _positional(text, params)
     try:
@@ -50,7 +60,7 @@ def sql(text: str, params: Parameters | None) -> Call[Rows]:
         bound = list(map(_bind, params))
         letters = "".join([letter for letter, _ in bound])
         values = [value for _, value in bound]
-    return Call(("SQL.BIND", letters, text, *values), _rows)
+    return ("SQL.BIND", letters, text, *values)
 
 
 ROWS_AT_ONCE = 10_000
@@ -150,7 +160,14 @@ def _rows(reply: Any) -> Rows:
         columns = tuple(map(text_of, reply[0]))
         rows = list(map(tuple, reply[1:]))
         return Rows(columns, rows, len(rows))
-    return Rows((), [], reply if isinstance(reply, int) else 0)
+    if not isinstance(reply, int):
+        # Only the statements about transactions answer with a status.
+        raise LeftOpen("BEGIN, COMMIT and savepoints belong to one session: use `with db.transaction() as t:`")
+    return Rows((), [], reply)
+
+
+def _rows_or_status(reply: Any) -> Rows:
+    return Rows((), [], 0) if isinstance(reply, str) else _rows(reply)
 
 
 def _record(reply: Any) -> Record | None:
@@ -287,6 +304,13 @@ _SESSION_COMMANDS = {
     "DISCARD": "use .redis().pipeline()",
     "WATCH": "use .redis().pipeline()",
     "UNWATCH": "use .redis().pipeline()",
+    "BEGIN": "use .transaction()",
+    "START": "use .transaction()",
+    "COMMIT": "use .transaction()",
+    "END": "use .transaction()",
+    "ROLLBACK": "use .transaction()",
+    "SAVEPOINT": "use .transaction()",
+    "RELEASE": "use .transaction()",
     "SUBSCRIBE": "use .redis().pubsub()",
     "PSUBSCRIBE": "use .redis().pubsub()",
     "SSUBSCRIBE": "use .redis().pubsub()",
@@ -299,10 +323,15 @@ _SESSION_COMMANDS = {
     "QUIT": "use .close()",
 }
 
+_CONTROL = {"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"}
+
 
 def _refuse_session_commands(args: Sequence[Argument]) -> None:
     name = args[0]
     text = name if isinstance(name, str) else bytes(argument(name)).decode("utf-8", "replace")
+    if text.upper() in ("SQL", "SQL.BIND") and len(args) > 1:
+        words = str(args[1] if text.upper() == "SQL" else args[2 if len(args) > 2 else 1]).split(None, 1)
+        text = words[0].strip(";") if words and words[0].strip(";").upper() in _CONTROL else "SQL"
     if (advice := _SESSION_COMMANDS.get(text.upper())) is None:
         return
     # SELECT with anything but a database's number is SQL typed bare.

@@ -36,6 +36,10 @@ class Birth:
             raise ForkError("this handle belongs to the parent process: open or connect again here")
 
 
+class LeftOpen(ValueError):
+    """A statement for one session only has run on a session that others get next: that session is to be closed."""
+
+
 class Link(Protocol):
     """One session with a store: an embedded one (`_core.Session`) or a socket."""
 
@@ -80,7 +84,7 @@ class Pool:
 
     def give_back_after(self, error: BaseException, link: Link) -> None:
         """Keeps a link whose use failed, unless it broke or was left in the middle of a reply."""
-        if isinstance(error, OSError | ClosedError) or not isinstance(error, Exception):
+        if isinstance(error, OSError | ClosedError | LeftOpen) or not isinstance(error, Exception):
             link.close()
         else:
             self.give_back(link)

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from peryton import _calls, _core, _resp
+from peryton import _calls, _core, _resp, transactions
 from peryton._calls import Call, Parameters, Record, Value
-from peryton._links import Birth
+from peryton._links import Birth, LeftOpen
 from peryton._resp import Argument
 from peryton.client import Address
-from peryton.exceptions import ClosedError, NetworkError, WaitTimeoutError
+from peryton.exceptions import ClosedError, ConflictError, NetworkError, ReplyError, WaitTimeoutError
 from peryton.results import Rows
 
 if TYPE_CHECKING:
@@ -167,13 +167,33 @@ class Database:
 
     async def pipeline(self, requests: Iterable[Sequence[Argument]]) -> list[Any]:
         """Runs several commands in one go; error replies stand in the list as exception objects."""
-        calls = [_calls.command(request) for request in requests]
-        async with self._lend() as link:
-            return await link.pipeline([call.args for call in calls])
+        return await self._run_many([_calls.command(request) for request in requests])
 
     def table(self, name: str) -> Table:
         """A table's rows by key, without SQL."""
         return Table(self, name)
+
+    def transaction(self, *, read_only: bool = False) -> Transaction:
+        """A transaction, as `peryton.Database.transaction`: `async with db.transaction() as t: await t.sql(...)`."""
+        return Transaction(self, read_only=read_only)
+
+    async def run_transaction(
+        self,
+        work: Callable[[Transaction], Awaitable[T]],
+        *,
+        retries: int = transactions.RETRIES,
+        read_only: bool = False,
+    ) -> T:
+        """Awaits `work(t)` in a transaction, as `peryton.Database.run_transaction`."""
+        for attempt in range(retries + 1):
+            await asyncio.sleep(transactions.pause_before(attempt))
+            try:
+                async with self.transaction(read_only=read_only) as transaction:
+                    return await work(transaction)
+            except ConflictError:
+                if attempt == retries:
+                    raise
+        raise ValueError("retries is a number from 0 on")
 
     def redis(self, **options: Any) -> redis.asyncio.Redis:
         """An asyncio redis-py client of this store.
@@ -249,6 +269,10 @@ class Database:
             total += await self._run(call)
         return total
 
+    async def _run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        async with self._lend() as link:
+            return await link.pipeline([call.args for call in calls])
+
     @asynccontextmanager
     async def _lend(self) -> AsyncIterator[_AsyncLink]:
         """A link for one use. One that broke or was cancelled half-way through a reply is not kept."""
@@ -259,7 +283,7 @@ class Database:
         keep = True
         try:
             yield link
-        except (OSError, ClosedError, asyncio.CancelledError, KeyboardInterrupt):
+        except (OSError, ClosedError, LeftOpen, asyncio.CancelledError, KeyboardInterrupt):
             keep = False
             raise
         finally:
@@ -276,10 +300,93 @@ class Database:
         return await _StreamLink.open(self._address)
 
 
+class Transaction:
+    """A transaction, between `async with db.transaction() as t:` and the end of the block; of one task at a time."""
+
+    def __init__(self, database: Database, *, read_only: bool = False) -> None:
+        self._lend = database._lend
+        self._read_only = read_only
+        self._stack: AsyncExitStack | None = None
+        self._link: _AsyncLink | None = None
+        self._savepoints = 0
+
+    async def sql(self, text: str, params: Parameters | None = None) -> Rows:
+        """Runs a SQL statement in the transaction."""
+        return await self._run(_calls.sql_in_transaction(text, params))
+
+    async def command(self, *args: Argument) -> Any:
+        """Runs any command in the transaction."""
+        return await self._run(_calls.command(args))
+
+    async def pipeline(self, requests: Iterable[Sequence[Argument]]) -> list[Any]:
+        """Runs several commands in one go; error replies stand in the list as exception objects."""
+        return await self._run_many([_calls.command(request) for request in requests])
+
+    def table(self, name: str) -> Table:
+        """A table's rows by key, without SQL."""
+        return Table(self, name)
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """A part of the transaction: an exception that leaves the block takes back what was done in it."""
+        self._savepoints += 1
+        name = f"peryton_{self._savepoints}"
+        await self.sql(f"SAVEPOINT {name}")
+        try:
+            yield
+        except Exception:
+            await self.sql(f"ROLLBACK TO {name}")
+            await self.sql(f"RELEASE {name}")
+            raise
+        await self.sql(f"RELEASE {name}")
+
+    async def __aenter__(self) -> Transaction:
+        if self._stack is not None:
+            raise RuntimeError("this transaction is open already")
+        async with AsyncExitStack() as stack:
+            self._link = await stack.enter_async_context(self._lend())
+            await self._link.execute(transactions.begin(self._read_only))
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        link, stack = self._open_link(), self._stack
+        self._link = self._stack = None
+        assert stack is not None
+        if error is not None and (not isinstance(error, Exception) or isinstance(error, OSError | ClosedError)):
+            # The session may stand in the middle of a reply; it is closed, and its transaction goes with it.
+            with suppress(LeftOpen):
+                async with stack:
+                    raise LeftOpen
+            return
+        async with stack:
+            if error is None:
+                await link.execute(("SQL", "COMMIT"))
+                return
+            with suppress(ReplyError):
+                await link.execute(("SQL", "ROLLBACK"))
+
+    def __repr__(self) -> str:
+        return f"<aio.Transaction, {'not open' if self._link is None else 'open'}>"
+
+    def _open_link(self) -> _AsyncLink:
+        if self._link is None:
+            raise RuntimeError("a transaction is used inside its block: async with db.transaction() as t: ...")
+        return self._link
+
+    async def _run(self, call: Call[T]) -> T:
+        return call.shape(await self._open_link().execute(call.args))
+
+    async def _run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        return await self._open_link().pipeline([call.args for call in calls])
+
+
 class Table:
     """The rows of one table by primary key, as `peryton.Table`."""
 
-    def __init__(self, database: Database, name: str) -> None:
+    def __init__(self, database: Database | Transaction, name: str) -> None:
         self.name = name
         self._database = database
 
@@ -298,7 +405,10 @@ class Table:
 
     async def put_many(self, records: Iterable[Mapping[str, Value]]) -> int:
         """Inserts or replaces rows, thousands in one atomic step. Gives how many were put."""
-        return await self._database._run_all(_calls.put_many(self.name, records))
+        total = 0
+        for call in _calls.put_many(self.name, records):
+            total += await self._database._run(call)
+        return total
 
     async def delete(self, *keys: Any) -> int:
         """Deletes the rows with these primary keys; gives how many there were."""

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from peryton import _calls, _core
+from peryton import _calls, _core, transactions
 from peryton._calls import Call, Parameters, Record, Value
 from peryton._links import Link, Pool
 from peryton._resp import Argument
 from peryton.client import Address, SocketLink
 from peryton.results import Rows
+from peryton.transactions import Transaction
 
 if TYPE_CHECKING:
     import redis
@@ -59,13 +60,28 @@ class Database:
 
     def pipeline(self, requests: Iterable[Sequence[Argument]]) -> list[Any]:
         """Runs several commands in one go; error replies stand in the list as exception objects."""
-        calls = [_calls.command(request) for request in requests]
-        with self._pool.lend() as link:
-            return link.pipeline([call.args for call in calls])
+        return self._run_many([_calls.command(request) for request in requests])
 
     def table(self, name: str) -> Table:
         """A table's rows by key, without SQL."""
         return Table(self, name)
+
+    def transaction(self, *, read_only: bool = False) -> Transaction:
+        """A transaction over tables and keys: `with db.transaction() as t: t.sql(...)`.
+
+        The end of the block commits, an exception rolls back. Another transaction that was first with a row or key
+        makes the block end with ConflictError.
+        """
+        return Transaction(self._pool, read_only=read_only)
+
+    def run_transaction(
+        self, work: Callable[[Transaction], T], *, retries: int = transactions.RETRIES, read_only: bool = False
+    ) -> T:
+        """Runs `work(t)` in a transaction and gives its result; up to `retries` times again after a ConflictError.
+
+        `work` may run several times, so what it does besides the transaction should bear that.
+        """
+        return transactions.run(lambda: self.transaction(read_only=read_only), work, retries)
 
     def redis(self, **options: Any) -> redis.Redis:
         """A redis-py client of this store; `options` are those of `redis.Redis` (decode_responses, protocol, ...)."""
@@ -129,12 +145,16 @@ class Database:
         # As `Pool.lend` does, but without a context manager's cost: this is the path of every call.
         link = self._pool.take()
         try:
-            reply = link.execute(call.args)
+            result = call.shape(link.execute(call.args))
         except BaseException as error:
             self._pool.give_back_after(error, link)
             raise
         self._pool.give_back(link)
-        return call.shape(reply)
+        return result
+
+    def _run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        with self._pool.lend() as link:
+            return link.pipeline([call.args for call in calls])
 
 
 def _link_maker(store: _core.Store | None, address: Address | None, db: int) -> Callable[[], Link]:
@@ -148,7 +168,7 @@ def _link_maker(store: _core.Store | None, address: Address | None, db: int) -> 
 class Table:
     """The rows of one table by primary key, without SQL."""
 
-    def __init__(self, database: Database, name: str) -> None:
+    def __init__(self, database: Database | Transaction, name: str) -> None:
         self.name = name
         self._database = database
 

@@ -33,6 +33,7 @@ pub mod session;
 pub mod procedure;
 
 pub mod config;
+pub mod readers;
 pub mod slowlog;
 pub mod state;
 

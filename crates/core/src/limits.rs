@@ -63,6 +63,18 @@ pub const SQL_MEMORY_BYTES_MAX: usize = SQL_RESULT_BYTES_MAX;
 pub const SQL_KEYS_BATCH: usize = 256;
 /// Cached statements per store.
 pub const STATEMENTS_CACHED: usize = 512;
+
+/// A read that takes longer goes on in another thread, on a view of the tables, unless the setting `statement-slice` says
+/// otherwise, microseconds.
+pub const READ_SLICE_US: u64 = 1000;
+/// Threads for such reads; each can keep one core busy.
+pub const READERS_MAX: usize = 2;
+/// Such reads that may wait for a thread.
+pub const READS_WAITING_MAX: usize = 1000;
+/// Bytes of keys that such a read may copy.
+pub const READ_KEYS_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Bytes of changed pages that may be kept for a view; then it ends ("snapshot too old").
+pub const VIEW_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Deepest nesting of SQL statements, scripts and triggers in each other.
 pub const NESTING_MAX: usize = 16;
 /// Scripts remembered that came with EVAL only; those loaded with SCRIPT LOAD are not limited.
@@ -77,5 +89,16 @@ pub const SCRIPT_CALLBACKS_MAX: usize = 100;
 pub const SCRIPT_RESULTS_MAX: i32 = 7900;
 /// Most bytes queued between MULTI and EXEC.
 pub const MULTI_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most rows that one transaction of BEGIN may write.
+pub const TRANSACTION_ROWS_MAX: usize = 4 << 20;
+/// Most bytes of rows, and as many of keys, that one transaction of BEGIN may hold privately.
+pub const TRANSACTION_BYTES_MAX: usize = 512 << 20;
+/// Largest value that a transaction of BEGIN makes a private copy of, bytes.
+pub const TRANSACTION_VALUE_BYTES_MAX: usize = 64 << 20;
+/// Most savepoints in each other.
+pub const SAVEPOINTS_MAX: usize = 1000;
+/// Changed keys, and as many changed rows, that are remembered for the transactions that are open. Past that, those
+/// that began before are taken to be in conflict.
+pub const TRACKED_CHANGES_MAX: usize = 4 << 20;
 /// Most elements picked with repetition by SRANDMEMBER and its kin: the one count that no data bounds.
 pub const SAMPLE_MAX: u64 = 1 << 22;

@@ -1,10 +1,11 @@
 //! What the store remembers of one client between its requests.
 
+pub use crate::keyspace::waiting::SessionId;
+
 use crate::reply::Reply;
+use crate::txn::Transaction;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-
-pub use crate::keyspace::waiting::SessionId;
 
 /// Called, from any thread, when a session's outbox has something for a door that may be asleep.
 pub trait Waker: Send + Sync {
@@ -57,8 +58,13 @@ pub struct Multi {
 /// A request kept for later.
 pub type OwnedRequest = Vec<Box<[u8]>>;
 
-/// A session waiting inside a blocking command.
-#[derive(Debug)]
+/// Work done for a session in another thread, which ends when the session no longer waits for it.
+pub trait Elsewhere: Send + Sync {
+    /// Has it end soon.
+    fn cancel(&self);
+}
+
+/// A session waiting inside a blocking command, or for a long read.
 pub struct Blocked {
     /// The request, run again when one of its keys is ready.
     pub request: OwnedRequest,
@@ -68,6 +74,8 @@ pub struct Blocked {
     pub deadline_ms: Option<i64>,
     /// The answer when time is up.
     pub on_timeout: Reply,
+    /// What is done for it in another thread.
+    pub elsewhere: Option<Arc<dyn Elsewhere>>,
     /// It waits for its own next slice: when time is up, the request goes on from here.
     pub sweep: Option<Sweep>,
 }
@@ -109,6 +117,8 @@ pub struct Session {
     pub reply_mode: ReplyMode,
     /// The transaction being queued.
     pub multi: Option<Multi>,
+    /// The transaction that BEGIN opened.
+    pub transaction: Option<Box<Transaction>>,
     /// Watched keys with the version each had.
     pub watched: HashMap<(usize, Box<[u8]>), u64>,
     /// Subscribed channels.
@@ -155,6 +165,7 @@ impl Session {
             last_command: "NULL",
             reply_mode: ReplyMode::On,
             multi: None,
+            transaction: None,
             watched: HashMap::new(),
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),

@@ -6,13 +6,15 @@ use crate::error::{Code, Error};
 use crate::keyspace::{EventClass, Keyspace, Wants};
 use crate::limits;
 use crate::meter::Meter;
-use crate::procedure::Scripts;
+use crate::procedure::{Scripts, Watch};
 use crate::pubsub::PubSub;
+use crate::readers::Readers;
 use crate::session::{Session, SessionId};
 use crate::slowlog::SlowLog;
 use crate::sql::Sql;
-use crate::txn::{Effect, Tables};
+use crate::txn::{Effect, Tables, Transactions};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The time of the request being served; read once per request, so that a command sees one instant.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,6 +71,8 @@ pub struct State {
     pub keyspace: Keyspace,
     /// SQL tables.
     pub tables: Tables,
+    /// Transactions that BEGIN opened.
+    pub transactions: Transactions,
     /// Statements over them.
     pub sql: Sql,
     /// Subscriptions.
@@ -81,6 +85,10 @@ pub struct State {
     pub command_stats: Vec<CommandStats>,
     /// Scripts and the interpreter that runs them.
     pub scripts: Scripts,
+    /// Long reads, which run in other threads.
+    pub readers: Readers,
+    /// The statement that holds the store, as others see it.
+    pub statement_watch: Arc<Watch>,
     /// How many requests are executed a second.
     pub request_rate: Meter,
     /// Slow requests.
@@ -124,12 +132,15 @@ impl State {
             env,
             keyspace: Keyspace::new(limits::DATABASES),
             tables: Tables::new(Box::new(crate::engine::Memory::new())),
+            transactions: Transactions::default(),
             sql: Sql::default(),
             pubsub: PubSub::default(),
             config: Config::default(),
             stats: Stats::default(),
             command_stats: vec![CommandStats::default(); commands],
             scripts: Scripts::default(),
+            readers: Readers::default(),
+            statement_watch: Arc::default(),
             request_rate: Meter::default(),
             slowlog: SlowLog::default(),
             sessions: BTreeMap::new(),

@@ -1,23 +1,32 @@
 //! The facade: open a store, take its baton, serve requests of sessions, close it.
 
+mod overrun;
+mod reading;
+#[cfg(test)]
+mod reading_tests;
 #[cfg(test)]
 mod redis_tests;
 #[cfg(test)]
 mod sql_keys_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transaction_model_tests;
+#[cfg(test)]
+mod transaction_tests;
 
 pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
 pub use crate::sql::packed::put as pack;
 pub use crate::table::datum::DatumRef as Value;
+pub use overrun::Overrun;
 
-use crate::command::{connection, dispatch, table, waiting};
+use crate::command::{connection, dispatch, table, transact, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};
 use crate::error::{Code, Error, Result};
 use crate::memory;
-use crate::procedure::Watch;
+use crate::readers::Readers;
 use crate::reply::Reply;
 use crate::session::{Door, Session, SessionId, Waker};
 use crate::state::State;
@@ -50,43 +59,13 @@ pub struct Store {
 struct Shared {
     /// The baton. `parking_lot`'s mutex hands itself over at least every half millisecond when somebody waits.
     state: Mutex<State>,
-    scripts_watch: ScriptsWatch,
+    overrun: Overrun,
+    readers: Readers,
+    reader_threads: Mutex<Vec<JoinHandle<()>>>,
     housekeeper: Arc<Housekeeper>,
     closed: AtomicBool,
     /// Ours until the store is closed.
     directory: Mutex<Option<Directory>>,
-}
-
-/// Tells of the running script and kills it, from any thread and without the baton.
-pub struct ScriptsWatch {
-    watch: Arc<Watch>,
-    /// An instant, and what the store's steady clock showed then.
-    opened: (Instant, u64),
-}
-
-impl ScriptsWatch {
-    /// How long the running script has been running; None when none runs.
-    pub fn running_for(&self) -> Option<Duration> {
-        let since_ns = self.watch.running_since_ns()?;
-        let (opened, opened_ns) = self.opened;
-        let now_ns = opened_ns + opened.elapsed().as_nanos() as u64;
-        Some(Duration::from_nanos(now_ns.saturating_sub(since_ns)))
-    }
-
-    /// True when the running script has run a command that writes.
-    pub fn has_written(&self) -> bool {
-        self.watch.has_written()
-    }
-
-    /// What others get to hear while a script overruns.
-    pub fn busy() -> Error {
-        crate::procedure::budget::busy()
-    }
-
-    /// Ends the running script soon, unless it has written: what SCRIPT KILL answers.
-    pub fn kill(&self) -> Result<()> {
-        self.watch.kill()
-    }
 }
 
 /// The thread that expires keys and ends waits, and how to wake it.
@@ -111,7 +90,9 @@ impl Store {
         let mut state = State::new(env, table::TABLE.size());
         state.debug_allowed = options.debug_commands;
         let shared = Shared {
-            scripts_watch: ScriptsWatch { watch: state.scripts.watch().clone(), opened },
+            overrun: Overrun::new(&state, opened),
+            readers: state.readers.clone(),
+            reader_threads: Mutex::default(),
             state: Mutex::new(state),
             housekeeper: Arc::default(),
             closed: AtomicBool::new(false),
@@ -119,6 +100,7 @@ impl Store {
         };
         let store = Store { shared: Arc::new(shared) };
         store.start_housekeeper();
+        reading::set_up(&store);
         Ok(store)
     }
 
@@ -135,9 +117,9 @@ impl Store {
         Some(Baton { state, housekeeper: &self.shared.housekeeper })
     }
 
-    /// The running script as seen without the baton, which it holds until it ends.
-    pub fn scripts_watch(&self) -> &ScriptsWatch {
-        &self.shared.scripts_watch
+    /// The running script or statement as seen without the baton, which it holds until it ends.
+    pub fn overrun(&self) -> &Overrun {
+        &self.shared.overrun
     }
 
     /// True after [`Store::close`].
@@ -151,12 +133,12 @@ impl Store {
             return;
         }
         self.enter().close_all();
+        self.shared.readers.close();
         self.shared.housekeeper.ring();
-        let thread = self.shared.housekeeper.thread.lock().take();
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-        {
-            // A panic in the housekeeper was reported when it happened.
+        let mut threads = std::mem::take(&mut *self.shared.reader_threads.lock());
+        threads.extend(self.shared.housekeeper.thread.lock().take());
+        for thread in threads.into_iter().filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // A panic in one of them was reported when it happened.
             let _ = thread.join();
         }
         self.shared.directory.lock().take();
@@ -175,7 +157,7 @@ impl Store {
                     return;
                 }
                 // A panic here was reported by the hook; the house is kept again in a moment.
-                let pause = catch_unwind(AssertUnwindSafe(|| store.enter().keep_house()));
+                let pause = catch_unwind(AssertUnwindSafe(|| store.enter().keep_house(store.overrun().take_doomed())));
                 drop(store);
                 returns.look();
                 housekeeper.sleep(pause.unwrap_or(Duration::from_millis(HOUSEKEEPING_MS)));
@@ -251,12 +233,15 @@ impl Baton<'_> {
         &mut self.state
     }
 
-    /// Expires keys, ends waits; gives the time until this should be done again.
-    fn keep_house(&mut self) -> Duration {
+    /// Expires keys, ends waits and sessions; gives the time until this should be done again.
+    fn keep_house(&mut self, doomed: Vec<SessionId>) -> Duration {
         self.state.tick();
         let state = &mut *self.state;
+        doomed.into_iter().for_each(|session| connection::kill(state, session));
         state.request_rate.sample(state.monotonic_ns, state.stats.commands);
+        transact::keep_house(state);
         let next = waiting::expire(state);
+        state.readers.end_too_old(state.tables.engine().copied_bytes());
         if state.config.timeout_s > 0 && state.clock.now_ms >= state.idle_look_ms {
             state.idle_look_ms = state.clock.now_ms + IDLE_LOOK_MS;
             connection::end_idle(state);

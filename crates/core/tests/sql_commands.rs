@@ -82,7 +82,10 @@ fn verbs_typed_bare() {
     assert_eq!("2", client.line("INSERT INTO t VALUES (1, 10), (2, 20)"));
     assert_eq!("1", client.line("update t set n = n + 1 where id = 1"));
     assert_eq!("((<id>,<n>),(1,11),(2,20))", client.line("SELECT * FROM t ORDER BY id"));
-    assert_eq!("((<plan>),(hash look-up in PRIMARY of t by id))", client.line("EXPLAIN SELECT * FROM t WHERE id = 1"));
+    assert_eq!(
+        "((<plan>,<table>,<path>,<index>,<terms>,<rows>),(hash look-up in PRIMARY of t by id,t,hash look-up,PRIMARY,id = ?,1))",
+        client.line("EXPLAIN SELECT * FROM t WHERE id = 1")
+    );
     assert_eq!("((<q>),(1))", client.line("WITH c AS (SELECT 1 AS q) SELECT q FROM c"));
     assert_eq!("((<name>,<rows>),(t,2))", client.line("SHOW TABLES"));
     assert_eq!("OK", client.line("SELECT 5"));

@@ -166,7 +166,20 @@ impl Runner {
     }
 
     fn sql(&self, text: &str) -> Reply {
-        self.store.enter().execute(self.session, &[b"SQL", text.as_bytes()])
+        let reply = self.store.enter().execute(self.session, &[b"SQL", text.as_bytes()]);
+        if reply != Reply::None { reply } else { self.late_reply() }
+    }
+
+    /// The reply to a long query, which goes on in another thread.
+    fn late_reply(&self) -> Reply {
+        loop {
+            let mut baton = self.store.enter();
+            if let Some(reply) = baton.activate(self.session).and_then(|mut active| active.session().outbox.pop()) {
+                return reply;
+            }
+            drop(baton);
+            std::thread::yield_now();
+        }
     }
 
     /// None when the record passes, otherwise what went wrong.

@@ -135,16 +135,9 @@ impl Line {
         self.bell.wake();
     }
 
-    /// The reply to SCRIPT KILL and FUNCTION KILL while a script runs: its runner holds the baton, so they pass it by.
-    pub fn kill_script(&self, args: &[&[u8]]) -> Option<Reply> {
-        let is = |arg: &[u8], word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
-        let [command, what] = args else { return None };
-        if !is(what, "KILL") || !(is(command, "SCRIPT") || is(command, "FUNCTION")) {
-            return None;
-        }
-        let scripts = self.store.scripts_watch();
-        scripts.running_for()?;
-        Some(scripts.kill().map_or_else(Reply::Error, |()| Reply::Ok))
+    /// The reply to a request that ends what holds the baton, and therefore passes it by.
+    pub fn end_overrun(&self, args: &[&[u8]]) -> Option<Reply> {
+        self.store.overrun().answer(args)
     }
 
     /// Whether there is something to take, as far as that can be told without waiting for anybody.

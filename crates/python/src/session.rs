@@ -101,7 +101,7 @@ impl Session {
         self.check(py)?;
         let arguments = Arguments::new(args)?;
         let slices = arguments.slices()?;
-        let outcome = match self.line.kill_script(&slices) {
+        let outcome = match self.line.end_overrun(&slices) {
             Some(reply) => Outcome::Reply(reply),
             None => self.with_turn(py, is_short(&slices), |turn| turn.execute(&slices)),
         };
@@ -159,7 +159,7 @@ impl Session {
         let arguments = requests.try_iter()?.map(|args| Arguments::new(&args?)).collect::<PyResult<Vec<_>>>()?;
         let requests = arguments.iter().map(Arguments::slices).collect::<PyResult<Vec<_>>>()?;
         if let [args] = &requests[..]
-            && let Some(reply) = self.line.kill_script(args)
+            && let Some(reply) = self.line.end_overrun(args)
         {
             py.detach(|| self.line.deliver(reply));
             return Ok(());

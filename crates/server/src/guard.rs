@@ -1,13 +1,12 @@
-//! The guard of an event loop: while a script overruns and the loop cannot serve, it answers the other clients, and lets
-//! them end the script.
+//! The guard of an event loop: while a script or a statement overruns and the loop cannot serve, it answers the other
+//! clients, and lets them end it.
 //!
-//! It is a thread that sleeps nearly always. When a script has run for longer than the threshold, the loop is either
+//! It is a thread that sleeps nearly always. When one has run for longer than the threshold, the loop is either
 //! executing it or waiting for the baton, and in both cases has let go of the sockets.
 
 use crate::connection::Connection;
 use crate::event_loop::Shared;
 use peryton_core::reply::Reply;
-use peryton_core::store::ScriptsWatch;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ pub fn run(shared: &Shared) {
 
 fn is_busy(shared: &Shared) -> bool {
     let threshold_ms = shared.busy_after_ms.load(Ordering::Relaxed).max(0) as u128;
-    shared.store.scripts_watch().running_for().is_some_and(|time| time.as_millis() >= threshold_ms)
+    shared.store.overrun().running_for().is_some_and(|time| time.as_millis() >= threshold_ms)
 }
 
 /// Answers what has arrived.
@@ -41,18 +40,8 @@ fn serve(shared: &Shared) {
 fn answer(shared: &Shared, connection: &mut Connection) {
     let may_kill = connection.is_authenticated() || shared.is_open.load(Ordering::Relaxed);
     connection.run_busy(|args| match args {
-        _ if !may_kill => Reply::Error(ScriptsWatch::busy()),
-        [command, what] if is(command, "SCRIPT") && is(what, "KILL") => kill(shared),
-        [command, what] if is(command, "FUNCTION") && is(what, "KILL") => kill(shared),
-        _ => Reply::Error(ScriptsWatch::busy()),
+        args if may_kill && let Some(reply) = shared.store.overrun().answer(args) => reply,
+        _ => Reply::Error(shared.store.overrun().busy()),
     });
     connection.send();
-}
-
-fn is(arg: &[u8], word: &str) -> bool {
-    arg.eq_ignore_ascii_case(word.as_bytes())
-}
-
-fn kill(shared: &Shared) -> Reply {
-    shared.store.scripts_watch().kill().map_or_else(Reply::Error, |()| Reply::Ok)
 }

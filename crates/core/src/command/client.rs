@@ -185,7 +185,7 @@ fn describe(session: &Session, now_ms: i64) -> String {
     let mut flags = String::new();
     for (set, letter) in [
         (kind(session) == "pubsub", 'P'),
-        (session.multi.is_some(), 'x'),
+        (session.multi.is_some() || session.transaction.is_some(), 'x'),
         (session.blocked.is_some(), 'b'),
         (session.closing, 'c'),
         (session.killed, 'A'),

@@ -3,7 +3,7 @@
 use super::arguments::{database_number, is};
 use super::context::Context;
 use super::spec::{Flags, Group, Keys, Run, Spec};
-use super::{pubsub, transaction, waiting};
+use super::{pubsub, transact, transaction, waiting};
 use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
 use crate::session::{Door, ReplyMode, Session, SessionId};
@@ -221,6 +221,7 @@ pub fn kill(state: &mut State, id: SessionId) {
 /// Ends whatever a session has begun: transaction, watches, subscriptions, waiting.
 pub fn forget(state: &mut State, session: &mut Session) {
     session.multi = None;
+    transact::forget(state, session);
     transaction::forget_watches(state, session);
     pubsub::forget_subscriptions(state, session);
     waiting::leave(state, session);

@@ -3,7 +3,7 @@
 use super::context::{Context, Origin};
 use super::spec::Flags;
 use super::table::{Command, TABLE};
-use super::{deliver, transaction, waiting};
+use super::{deliver, transact, transaction, waiting};
 use crate::ds::hash;
 use crate::error::{Code, Error};
 use crate::limits;
@@ -132,7 +132,10 @@ fn needs_memory(session: &Session, command: &Command) -> bool {
 
 /// Runs a command that has passed the gate. The effect stays open: the outermost caller commits it.
 pub fn call(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> Reply {
-    let result = (command.spec.run)(ctx, args);
+    let result = match ctx.session.transaction {
+        None => (command.spec.run)(ctx, args),
+        Some(_) => transact::run(ctx, command, args),
+    };
     let stats = &mut ctx.state.command_stats[command.id];
     stats.calls += 1;
     match result {

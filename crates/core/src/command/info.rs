@@ -164,6 +164,12 @@ fn stats(ctx: &Context<'_>, lines: &mut Lines) {
     lines.field("latest_fork_usec", 0);
     lines.field("total_forks", 0);
     lines.field("total_error_replies", stats.errors_total);
+    let transactions = &ctx.state.transactions;
+    lines.field("transactions_open", transactions.len());
+    lines.field("transactions_committed", transactions.stats.committed);
+    lines.field("transactions_rolled_back", transactions.stats.rolled_back);
+    lines.field("transactions_conflicts", transactions.stats.conflicts);
+    lines.field("transactions_expired", transactions.stats.expired);
 }
 
 fn replication(ctx: &Context<'_>, lines: &mut Lines) {

@@ -33,9 +33,10 @@ mod script;
 mod server;
 mod set;
 mod sort;
-mod sql;
+pub(crate) mod sql;
 mod sql_keys;
 mod string;
+pub(crate) mod transact;
 mod transaction;
 
 pub use context::{Context, Origin};

@@ -266,7 +266,7 @@ fn flush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     Ok(Reply::Ok)
 }
 
-/// With the baton in hand no script runs; a running one is killed through [`crate::store::ScriptsWatch`].
+/// With the baton in hand no script runs; a running one is killed through [`crate::store::Overrun`].
 fn kill(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     ctx.state.scripts.watch().kill().map(|()| Reply::Ok)
 }
@@ -421,13 +421,13 @@ mod tests {
             let store = store.clone();
             std::thread::spawn(move || error(&store, session, "EVAL while~true~do~end 0"))
         };
-        let watch = store.scripts_watch();
+        let watch = store.overrun();
         while watch.running_for().is_none() {
             std::thread::yield_now();
         }
-        assert_eq!(Ok(()), watch.kill());
+        assert_eq!(Ok(()), watch.kill_script());
         assert!(runner.join().unwrap().starts_with("ERR Script killed by user with SCRIPT KILL..."));
-        assert_eq!(Code::NotBusy, watch.kill().unwrap_err().code);
+        assert_eq!(Code::NotBusy, watch.kill_script().unwrap_err().code);
         assert_eq!(Reply::Int(1), run(&store, session, "EVAL return~1 0"));
     }
 
@@ -439,7 +439,7 @@ mod tests {
             let text = "redis.call('set','k','v')~for~i=1,2e7~do~end~return~redis.call('get','k')";
             std::thread::spawn(move || run(&store, session, &format!("EVAL {text} 0")))
         };
-        let watch = store.scripts_watch();
+        let watch = store.overrun();
         // Before its first write the script could be killed, so ask only once it has written.
         while watch.running_for().is_none() || !watch.has_written() {
             if runner.is_finished() {
@@ -448,7 +448,7 @@ mod tests {
             std::thread::yield_now();
         }
         if !runner.is_finished() {
-            let refusal = watch.kill().unwrap_err().code;
+            let refusal = watch.kill_script().unwrap_err().code;
             assert!(matches!(refusal, Code::Unkillable | Code::NotBusy));
         }
         assert_eq!(Reply::bulk("v"), runner.join().unwrap());

@@ -1,22 +1,26 @@
 //! SQL, SQL.BIND, and SQL statements typed bare: the way from requests to statements and back.
 
 use super::context::{Context, Origin};
-use super::dispatch;
 use super::spec::{Flags, Group, Keys, Run, Spec};
-use super::sql_keys;
+use super::{dispatch, sql_keys, transact};
 use crate::ds::number;
-use crate::engine::{Source, Wanted};
+use crate::engine::{Capabilities, Source, Wanted};
 use crate::error::{Code, Error, Result};
+use crate::readers::{Job, Ticket};
 use crate::reply::Reply;
-use crate::session::Sweep;
+use crate::session::{Blocked, Door, NoWaker, Session, SessionId, Sweep};
+use crate::sql::control::Control;
+use crate::sql::run::number_after;
 use crate::sql::{self, Ahead, Host, Portion, Shape, Sql, packed};
-use crate::table::catalog::Catalog;
+use crate::state::State;
+use crate::table::catalog::{Catalog, TableId};
 use crate::table::datum::{Datum, DatumRef};
 use crate::txn::{TableChanges, Tables};
 use smallvec::SmallVec;
 use std::ops::Range;
+use std::sync::Arc;
 
-const STATEMENT: Flags = Flags::WRITE.union(Flags::SQL).union(Flags::TOUCHES_ARBITRARY_KEYS);
+pub(super) const STATEMENT: Flags = Flags::WRITE.union(Flags::SQL).union(Flags::TOUCHES_ARBITRARY_KEYS);
 
 const fn row(name: &'static str, run: Run, arity: i32, usage: &'static str, summary: &'static str) -> Spec {
     let cost = "Depends on the statement; O(1) by a hash key, O(log N) by an ordered one";
@@ -57,6 +61,11 @@ pub(super) const COMMANDS: &[Spec] = &[
     row("alter", bare, -2, "TABLE t ...", "Changes a table (not supported yet)."),
     row("explain", bare, -2, "SELECT ...", "Tells how the rows of a statement would be found."),
     row("show", bare, -2, "TABLES | CREATE TABLE t | INDEXES FROM t", "Shows what tables and indexes there are."),
+    Spec {
+        flags: Flags::NOSCRIPT.union(Flags::FAST).union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY),
+        complexity: "O(1)",
+        ..row("cancel", cancel, 2, "client-id", "Ends the statement that a client waits for.")
+    },
     row("describe", bare, -2, "t", "Shows the columns of a table."),
 ];
 
@@ -177,8 +186,31 @@ pub fn is_statement(line: &[u8]) -> bool {
     if word.eq_ignore_ascii_case(b"select") {
         return !rest.is_empty() && is_sql_select(&[word, rest]);
     }
-    let bare = COMMANDS.iter().filter(|spec| !spec.name.starts_with("sql"));
-    !rest.is_empty() && bare.into_iter().any(|spec| word.eq_ignore_ascii_case(spec.name.as_bytes()))
+    let is = |spec: &Spec| word.eq_ignore_ascii_case(spec.name.as_bytes());
+    !rest.is_empty() && COMMANDS.iter().filter(|spec| !spec.name.starts_with("sql")).any(is)
+        || transact::COMMANDS.iter().any(is)
+}
+
+/// While a statement holds the baton, [`crate::store::Overrun`] answers; with it in hand only reads in other threads run.
+fn cancel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let id =
+        number::parse_i64(args[1]).and_then(|id| SessionId::try_from(id).ok()).ok_or_else(Error::not_an_integer)?;
+    let Some(session) = ctx.state.sessions.get(&id) else { return Ok(Reply::Int(0)) };
+    let elsewhere = session.blocked.as_ref().and_then(|blocked| blocked.elsewhere.as_ref());
+    elsewhere.inspect(|read| read.cancel());
+    Ok(Reply::Int(elsewhere.is_some().into()))
+}
+
+/// Lends what a statement in database `db` works on, to one that runs in another thread and needs it for a moment.
+pub fn lend<T>(state: &mut State, db: usize, body: impl FnOnce(&mut dyn Host) -> T) -> T {
+    let mut session = Session::new(0, Door::Embedded, state.clock.now_ms, Arc::new(NoWaker));
+    session.db = db;
+    let mut effect = state.new_effect();
+    // As if by EXEC: it may neither wait nor go elsewhere.
+    let mut ctx = Context { state, session: &mut session, effect: &mut effect, origin: Origin::Exec, ready: None };
+    let result = body(&mut Statement::new(&mut ctx));
+    dispatch::commit(state, &mut session, effect);
+    result
 }
 
 /// What a statement works on: the context of the command that runs it.
@@ -221,7 +253,10 @@ impl Host for Statement<'_, '_> {
 
     #[inline]
     fn source(&self) -> &dyn Source {
-        self.ctx.state.tables.source()
+        match &self.ctx.session.transaction {
+            None => self.ctx.state.tables.source(),
+            Some(transaction) => transaction.tables.source(),
+        }
     }
 
     #[inline]
@@ -231,7 +266,25 @@ impl Host for Statement<'_, '_> {
             Origin::ReadOnlyScript => dispatch::note_script_write(self.ctx.state, true)?,
             _ => {}
         }
-        Ok((&mut self.ctx.state.tables, &mut self.ctx.effect.tables))
+        match &mut self.ctx.session.transaction {
+            None => Ok((&mut self.ctx.state.tables, &mut self.ctx.effect.tables)),
+            Some(transaction) if transaction.read_only => Err(transact::read_only()),
+            Some(transaction) => Ok((&mut transaction.tables, &mut transaction.changes)),
+        }
+    }
+
+    fn next_number(&mut self, table: TableId, at_least: i64) -> Result<i64> {
+        let (tables, _) = self.write()?;
+        let last = tables.engine().sequence(table)?.max(at_least);
+        let Context { state, session, effect, .. } = &mut *self.ctx;
+        match &session.transaction {
+            None => number_after(last),
+            Some(transaction) => transaction.next_number(&mut state.tables, table, last, &mut effect.tables),
+        }
+    }
+
+    fn control(&mut self, control: &Control) -> Result<Reply> {
+        transact::control(self.ctx, control)
     }
 
     fn check_memory(&self) -> Result<()> {
@@ -253,6 +306,61 @@ impl Host for Statement<'_, '_> {
         (limit_ms > 0).then(|| self.ctx.state.env.monotonic_ns() + limit_ms * 1_000_000)
     }
 
+    #[inline]
+    fn slice_end_ns(&mut self) -> Option<u64> {
+        let (state, transaction) = (&*self.ctx.state, &self.ctx.session.transaction);
+        let may_move = self.ctx.origin == Origin::Client
+            && state.tables.engine().capabilities().contains(Capabilities::VIEWS)
+            && transaction.as_ref().is_none_or(|transaction| transaction.is_its_view());
+        may_move.then(|| state.monotonic_ns + state.config.statement_slice_us * 1000)
+    }
+
+    #[cold]
+    fn read_elsewhere(&mut self, text: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
+        let deadline_ns = self.deadline_ns();
+        let (state, session) = (&mut *self.ctx.state, &mut *self.ctx.session);
+        let ids: Vec<_> = state.tables.catalog.tables().map(|def| def.id).collect();
+        let (view, copied_before) = match &session.transaction {
+            None => (state.tables.engine_mut().view(&ids)?, state.tables.engine().copied_bytes()),
+            Some(transaction) => (transaction.overlay().base().clone(), transaction.copied_before()),
+        };
+        let ticket = Arc::new(Ticket::new(copied_before));
+        let job = Job {
+            session: session.id,
+            db: session.db,
+            text: text.into(),
+            params: params.iter().map(|value| DatumRef::to_owned(*value)).collect(),
+            catalog: state.tables.catalog.clone(),
+            view,
+            now_us: state.clock.now_us,
+            deadline_ns,
+            ticket: ticket.clone(),
+        };
+        state.readers.submit(job)?;
+        session.blocked = Some(Blocked {
+            request: Vec::new(),
+            keys: Vec::new(),
+            deadline_ms: None,
+            on_timeout: Error::new(Code::Cancelled, "the statement was cancelled").into(),
+            elsewhere: Some(ticket),
+            sweep: None,
+        });
+        Ok(Reply::None)
+    }
+
+    fn statement_begins(&mut self) {
+        self.ctx.state.statement_watch.begin_for(self.ctx.session.id, self.ctx.state.monotonic_ns);
+    }
+
+    fn statement_ends(&mut self) {
+        self.ctx.state.statement_watch.end();
+    }
+
+    fn is_cancelled(&self) -> bool {
+        // A statement of a script ends with the script.
+        self.ctx.state.statement_watch.is_killed() || self.ctx.state.scripts.watch().is_killed()
+    }
+
     fn now_us(&self) -> i64 {
         self.ctx.state.clock.now_us
     }
@@ -268,29 +376,35 @@ impl Host for Statement<'_, '_> {
         portion: Portion<'_>,
         each: &mut dyn FnMut(&[Datum]),
     ) -> Result<()> {
-        sql_keys::read(self.ctx, key, shape, portion, each)
+        self.with_key(key, |ctx| sql_keys::read(ctx, key, shape, portion, each))
     }
 
     fn ranks(&mut self, key: &[u8], low: Option<f64>, high: Option<f64>) -> Result<Range<usize>> {
-        sql_keys::ranks(self.ctx, key, low, high)
+        self.with_key(key, |ctx| sql_keys::ranks(ctx, key, low, high))
     }
 
     fn find_key(&mut self, key: &[u8], each: &mut dyn FnMut(&[Datum])) -> Result<()> {
-        sql_keys::find(self.ctx, key, each);
-        Ok(())
+        self.with_key(key, |ctx| {
+            sql_keys::find(ctx, key, each);
+            Ok(())
+        })
     }
 
     fn scan_keys(&mut self, cursor: u64, prefix: &[u8], bytes: bool, each: &mut dyn FnMut(&[Datum])) -> Result<u64> {
-        let Some(window) = &mut self.window else { return Ok(sql_keys::scan(self.ctx, cursor, prefix, bytes, each)) };
-        window.cursor = sql_keys::scan(self.ctx, window.cursor, prefix, bytes, each);
-        window.batches -= 1;
-        // The end of the window is the end of the scan as the statement sees it.
-        Ok(if window.batches == 0 { 0 } else { window.cursor })
+        if let Some(window) = &mut self.window {
+            window.cursor = sql_keys::scan(self.ctx, window.cursor, prefix, bytes, each);
+            window.batches -= 1;
+            // The end of the window is the end of the scan as the statement sees it.
+            return Ok(if window.batches == 0 { 0 } else { window.cursor });
+        }
+        let names = self.ctx.session.transaction.as_ref().map_or_else(Vec::new, |own| own.keys.names());
+        on_private_keys(self.ctx, &names, false, |ctx| Ok(sql_keys::scan(ctx, cursor, prefix, bytes, each)))
     }
 
     fn begin_slice(&mut self) {
-        // In MULTI and scripts nobody comes in between.
-        if matches!(self.ctx.origin, Origin::Client | Origin::Retry) {
+        // In transactions and scripts nobody comes in between.
+        let alone = matches!(self.ctx.origin, Origin::Client | Origin::Retry) && self.ctx.session.transaction.is_none();
+        if alone {
             let cursor = self.ctx.session.sweep.map_or(0, |sweep| sweep.cursor);
             self.window = Some(Window { cursor, batches: SLICE_BATCHES });
         }
@@ -298,13 +412,45 @@ impl Host for Statement<'_, '_> {
 
     fn store_key(&mut self, key: &[u8], shape: Shape, elements: &[Vec<Datum>]) -> Result<usize> {
         self.write()?;
-        sql_keys::store(self.ctx, key, shape, elements)
+        let name = (self.ctx.session.db, Box::from(key));
+        on_private_keys(self.ctx, &[name], true, |ctx| sql_keys::store(ctx, key, shape, elements))
     }
 
     fn delete_keys(&mut self, keys: &[Vec<u8>]) -> Result<u64> {
         self.write()?;
-        Ok(sql_keys::delete(self.ctx, keys))
+        let db = self.ctx.session.db;
+        let names: Vec<_> = match self.ctx.session.transaction {
+            Some(_) => keys.iter().map(|key| (db, Box::from(&key[..]))).collect(),
+            None => Vec::new(),
+        };
+        on_private_keys(self.ctx, &names, true, |ctx| Ok(sql_keys::delete(ctx, keys)))
     }
+}
+
+impl Statement<'_, '_> {
+    /// Reads a key as the session's transaction sees it.
+    fn with_key<T: Default>(&mut self, key: &[u8], read: impl FnOnce(&mut Context<'_>) -> Result<T>) -> Result<T> {
+        let Some(transaction) = &mut self.ctx.session.transaction else { return read(self.ctx) };
+        let name = (self.ctx.session.db, Box::from(key));
+        transaction.keys.note_use(name.clone());
+        on_private_keys(self.ctx, &[name], false, read)
+    }
+}
+
+/// Runs `body` on the private entries of some keys, if the session is in a transaction; gives what it gives.
+fn on_private_keys<T: Default>(
+    ctx: &mut Context<'_>,
+    names: &[(usize, Box<[u8]>)],
+    writes: bool,
+    body: impl FnOnce(&mut Context<'_>) -> Result<T>,
+) -> Result<T> {
+    let mut result = T::default();
+    let run = |ctx: &mut Context<'_>| {
+        result = body(ctx)?;
+        Ok(Reply::None)
+    };
+    transact::with_private_keys(ctx, names, writes, run)?;
+    Ok(result)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::spec::Spec;
 use super::{
     bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, records,
-    script, server, set, sort, sql, string, transaction, zset, zset_algebra, zset_range,
+    script, server, set, sort, sql, string, transact, transaction, zset, zset_algebra, zset_range,
 };
 use std::sync::LazyLock;
 
@@ -31,6 +31,7 @@ const FAMILIES: &[&[Spec]] = &[
     sql::COMMANDS,
     records::COMMANDS,
     transaction::COMMANDS,
+    transact::COMMANDS,
     pubsub::COMMANDS,
     script::COMMANDS,
 ];

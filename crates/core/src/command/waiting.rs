@@ -4,8 +4,9 @@ use super::context::{Context, Origin};
 use super::dispatch;
 use crate::error::{Code, Error};
 use crate::reply::Reply;
-use crate::session::{Blocked, OwnedRequest, Session, SessionId, Sweep};
+use crate::session::{Blocked, Elsewhere, OwnedRequest, Session, SessionId, Sweep};
 use crate::state::State;
+use std::sync::Arc;
 
 impl Context<'_> {
     /// Puts the session to sleep until one of `keys` is ready or the deadline passes; the command then runs again.
@@ -21,6 +22,7 @@ impl Context<'_> {
             deadline_ms,
             on_timeout,
             sweep: None,
+            elsewhere: None,
         };
         // A retry only says that it still waits: its place in the queues and its deadline stay.
         if self.origin == Origin::Client {
@@ -41,6 +43,7 @@ impl Context<'_> {
             keys: Vec::new(),
             deadline_ms: Some(deadline),
             on_timeout: Reply::Nil,
+            elsewhere: None,
             sweep: Some(sweep),
         });
         self.state.deadlines.insert((deadline, self.session.id));
@@ -101,6 +104,19 @@ pub fn leave(state: &mut State, session: &mut Session) {
         if let Some(deadline) = waiting.deadline_ms {
             state.deadlines.remove(&(deadline, session.id));
         }
+        if let Some(elsewhere) = waiting.elsewhere {
+            elsewhere.cancel();
+        }
+    }
+}
+
+/// Brings a session the reply that was made for it in another thread, unless it waits for that no longer.
+pub fn bring(state: &mut State, id: SessionId, elsewhere: &Arc<dyn Elsewhere>, reply: Reply) {
+    let Some(session) = state.sessions.get_mut(&id) else { return };
+    let waits = session.blocked.as_ref().and_then(|blocked| blocked.elsewhere.as_ref());
+    if waits.is_some_and(|it| Arc::ptr_eq(it, elsewhere)) {
+        session.blocked = None;
+        session.post(reply);
     }
 }
 

@@ -12,5 +12,6 @@ pub mod number;
 pub mod packed;
 pub mod prefetch;
 pub mod ranktree;
+pub mod recent;
 pub mod sha1;
 pub mod thin;

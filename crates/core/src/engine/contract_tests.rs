@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::env::Xoshiro;
+use crate::reply::Blob;
 use crate::table::catalog::{Method, Origin, tests as catalog};
 use crate::table::datum::{Datum, DatumRef};
 use crate::table::key::put_key;
@@ -150,7 +151,7 @@ fn conflict(def: &TableDef, model: &Model, values: &[Datum], but: Option<RowId>)
 fn check(engine: &mut dyn Engine, def: &TableDef, model: &Model, random: &mut Xoshiro) {
     let expected: Vec<(RowId, Values)> = model.iter().map(|(id, values)| (*id, values.clone())).collect();
     assert_eq!(expected, walk(engine, &Access::All));
-    let from = RowId(random.below(model.keys().last().map_or(1, |id| id.0 + 2)));
+    let from = some(model, random).map_or(RowId(0), |id| RowId(id.0 + random.below(2)));
     let rest: Vec<(RowId, Values)> = expected.iter().filter(|(id, _)| *id >= from).cloned().collect();
     assert_eq!(rest, walk(engine, &Access::From(from)));
     assert!(walk(engine, &Access::From(RowId(u64::MAX))).is_empty());
@@ -169,7 +170,11 @@ fn check(engine: &mut dyn Engine, def: &TableDef, model: &Model, random: &mut Xo
             assert!(matches!(refused, Err(ReadError::Failed(_) | ReadError::NotReady(_))));
         }
     }
-    let ids: Vec<RowId> = (0..40).map(|_| RowId(random.below(3000))).collect();
+    let id = |random: &mut Xoshiro| match random.below(2) {
+        0 => RowId(random.below(3000)),
+        _ => some(model, random).unwrap_or_default(),
+    };
+    let ids: Vec<RowId> = (0..40).map(|_| id(random)).collect();
     let found = ask(engine, |engine| {
         let mut found = Vec::new();
         engine.rows(TABLE, &ids, &mut |i, row| found.push((i, decode(row)))).map(|()| found)
@@ -179,6 +184,19 @@ fn check(engine: &mut dyn Engine, def: &TableDef, model: &Model, random: &mut Xo
     assert_eq!(expected, found);
     let existing: Vec<(RowId, Values)> = ids.iter().filter_map(|id| Some((*id, model.get(id)?.clone()))).collect();
     assert_eq!(existing, walk(engine, &Access::Rows(&ids)));
+}
+
+/// Puts rows with equal keys into the order of their ids, in which an overlay need not give them.
+fn with_ties_by_id<T, K: PartialEq>(
+    engine: &dyn Engine,
+    mut found: Vec<T>,
+    key: impl Fn(&T) -> K,
+    id: impl Fn(&T) -> RowId,
+) -> Vec<T> {
+    if engine.name() == "overlay" {
+        found.chunk_by_mut(|a, b| key(a) == key(b)).for_each(|ties| ties.sort_by_key(|row| id(row)));
+    }
+    found
 }
 
 fn check_keys(
@@ -212,10 +230,13 @@ fn check_keys(
         };
         engine.get_many(TABLE, index.id, &keys, visit).map(|()| found)
     });
-    assert_eq!(expected, found);
+    let ties = |(place, id): &(usize, RowId)| (*place, entries.iter().find(|(_, of)| of == id).map(|(key, _)| key));
+    assert_eq!(expected, with_ties_by_id(engine, found, ties, |(_, id)| *id));
     let walked: Vec<RowId> =
         walk(engine, &Access::Keys { index: index.id, keys: &keys }).iter().map(|(id, _)| *id).collect();
-    assert_eq!(expected.iter().map(|(_, id)| *id).collect::<Vec<_>>(), walked);
+    assert_eq!(expected.len(), walked.len());
+    let walked = expected.iter().zip(walked).map(|((place, _), id)| (*place, id)).collect();
+    assert_eq!(expected, with_ties_by_id(engine, walked, ties, |(_, id)| *id));
 }
 
 fn check_ranges(
@@ -261,7 +282,16 @@ fn check_ranges(
             }
             let rows: Vec<(RowId, Values)> = expected.iter().map(|(_, id)| (*id, model[id].clone())).collect();
             let access = Access::Range { index: index.id, from, to, reverse, keys_only: false };
-            assert_eq!(rows, walk(engine, &access));
+            let walked = walk(engine, &access);
+            let by_id = |mut rows: Vec<(RowId, Values)>| {
+                // Of rows with equal keys the smaller id is first, or last.
+                if reverse {
+                    rows.reverse();
+                }
+                let key = |(id, _): &(RowId, Values)| entries.iter().find(|(_, of)| of == id).map(|(key, _)| key);
+                with_ties_by_id(engine, rows, key, |(id, _)| *id)
+            };
+            assert_eq!(by_id(rows), by_id(walked));
             let access = Access::Range { index: index.id, from, to, reverse, keys_only: true };
             let keys = ask(engine, |engine| {
                 let (mut cursor, mut found) = (Cursor::new(), Vec::new());
@@ -272,9 +302,30 @@ fn check_ranges(
                 }
                 Ok(found)
             });
-            assert_eq!(expected, keys);
+            let by_id = |keys| with_ties_by_id(engine, keys, |(key, _): &(Vec<u8>, RowId)| key.clone(), |(_, id)| *id);
+            assert_eq!(by_id(expected), by_id(keys.clone()));
+            let (steps, skipped) = (random.below(30) as usize, random.below(entries.len() as u64 + 40) as usize);
+            let behind: Vec<(Vec<u8>, RowId)> = ask(engine, |engine| {
+                let (mut cursor, mut found) = (Cursor::new(), Vec::new());
+                let mut more = engine.seek(&mut cursor, TABLE, &access)?;
+                for _ in 0..steps {
+                    more = more && engine.next(&mut cursor)?;
+                }
+                more = more && engine.skip(&mut cursor, skipped as u64)?;
+                while more {
+                    found.push((cursor.key().to_vec(), cursor.row_id()));
+                    more = engine.next(&mut cursor)?;
+                }
+                Ok(found)
+            });
+            assert_eq!(keys.get(steps + skipped..).unwrap_or_default(), behind);
         }
     }
+}
+
+/// A row of the model.
+fn some(model: &Model, random: &mut Xoshiro) -> Option<RowId> {
+    model.keys().nth(random.below(model.len().max(1) as u64) as usize).copied()
 }
 
 /// One random statement on engine and model; returns what it changed.
@@ -286,10 +337,6 @@ fn random_statement(
     grows: bool,
 ) -> Collected {
     let mut changes = Collected::default();
-    let some = |model: &Model, random: &mut Xoshiro| {
-        let near = RowId(random.below(1 + model.keys().last().map_or(0, |id| id.0)));
-        model.range(near..).next().map(|(id, _)| *id)
-    };
     match random.below(10) {
         0..=5 if grows => {
             let rows: Vec<Values> = (0..1 + random.below(6)).map(|_| random_values(random)).collect();
@@ -335,6 +382,20 @@ fn random_statement(
                 let found = conflict(def, model, &rows[done], Some(ids[done])).expect("a conflict in the model");
                 assert_eq!(WriteFailure::Duplicate { index: found.0, existing: found.1 }, error.failure);
             }
+        }
+        8 => {
+            // A row steps aside and comes back as another one under its id.
+            let Some(id) = some(model, random) else { return changes };
+            let mut values = random_values(random);
+            assert_eq!(Ok(()), persist(engine, 1, |engine, _| engine.delete(TABLE, &[id], &mut changes)));
+            let old = model.remove(&id).unwrap();
+            if conflict(def, model, &values, None).is_some() || random.below(3) == 0 {
+                values = old;
+            }
+            let row = Blob::from_slice(&encode(engine, &values));
+            engine.apply(TABLE, &RowOp::Insert { id, row: row.clone() }).unwrap();
+            changes.inserted(TABLE, id, &row);
+            model.insert(id, values);
         }
         _ => {
             let mut ids: Vec<RowId> = (0..1 + random.below(5)).filter_map(|_| some(model, random)).collect();
@@ -411,12 +472,89 @@ fn filled(rows: usize, random: &mut Xoshiro) -> (Memory, Arc<TableDef>, Model) {
     (engine, def, model)
 }
 
+/// What may be written over a view in a test that is not about that.
+const NO_BOUNDS: Bounds = Bounds { rows: usize::MAX, bytes: usize::MAX };
+
+/// An overlay over a view of some rows, and its model; the view answers, or does not, as `engine` does.
+fn overlaid(mut engine: Box<dyn Engine>, rows: usize, random: &mut Xoshiro) -> (Overlay, Arc<TableDef>, Model) {
+    let (mut filled, def, model) = filled(rows, random);
+    engine.create_table(&def).unwrap();
+    for (id, values) in &model {
+        let row = Blob::from_slice(&encode(&filled, values));
+        engine.apply(TABLE, &RowOp::Insert { id: *id, row }).unwrap();
+    }
+    let overlay = Overlay::new(engine.view(&[TABLE]).unwrap(), NO_BOUNDS);
+    // What comes later is not in the view.
+    let all: Vec<RowId> = model.keys().copied().collect();
+    while engine.delete(TABLE, &all[..50], &mut Untold).is_err() {}
+    filled.scope_end();
+    (overlay, def, model)
+}
+
+#[test]
+fn an_overlay_is_the_view_with_what_was_written_over_it() {
+    for seed in 40..46 {
+        let mut random = Xoshiro::from_seed(seed);
+        let flaky: Box<dyn Engine> = match seed % 2 {
+            0 => Box::new(Memory::new()),
+            _ => Box::new(TestEngine::new(seed, 0, 20)),
+        };
+        let (mut overlay, def, mut model) = overlaid(flaky, 400, &mut random);
+        let before = model.clone();
+        check(&mut overlay, &def, &model, &mut random);
+        let mut done = Vec::new();
+        for step in 0..600 {
+            let (earlier, mark) = (model.clone(), done.len());
+            for _ in 0..1 + random.below(3) {
+                done.push(random_statement(&mut overlay, &def, &mut model, &mut random, step / 150 % 2 == 0));
+            }
+            if random.below(4) == 0 {
+                done.drain(mark..).rev().for_each(|changes| undo(&mut overlay, &changes));
+                model = earlier;
+            }
+            if step % 60 == 0 {
+                check(&mut overlay, &def, &model, &mut random);
+            }
+        }
+        check(&mut overlay, &def, &model, &mut random);
+        assert!(!overlay.is_clean());
+        done.into_iter().rev().for_each(|changes| undo(&mut overlay, &changes));
+        check(&mut overlay, &def, &before, &mut random);
+        assert_eq!(0, overlay.size().0);
+        assert_eq!(0, overlay.written().map(|(_, written)| written.shadows().count()).sum::<usize>());
+    }
+}
+
+#[test]
+fn an_overlay_holds_no_more_than_it_may() {
+    let mut random = Xoshiro::from_seed(47);
+    let (overlay, _, model) = overlaid(Box::new(Memory::new()), 100, &mut random);
+    let mut overlay = Overlay::new(overlay.base().clone(), Bounds { rows: 5, bytes: 100_000 });
+    let ids: Vec<RowId> = model.keys().take(6).copied().collect();
+    let refused = overlay.delete(TABLE, &ids, &mut Untold).unwrap_err();
+    assert_eq!((5, 5), (refused.at, overlay.size().0));
+    let WriteFailure::Failed(error) = refused.failure else { panic!("{refused:?}") };
+    assert_eq!(Code::Limit, error.code);
+}
+
 #[test]
 fn cursors_show_the_table_as_it_was_when_they_were_opened() {
     let mut random = Xoshiro::from_seed(21);
-    let (mut engine, def, mut model) = filled(600, &mut random);
-    let low = key_of(&def, &def.indexes[1], &random_values(&mut random)).unwrap();
-    let keys = Batch::of(&key_of(&def, &def.indexes[3], &[Datum::Null, Datum::Int(1)]).unwrap());
+    let (engine, def, model) = filled(600, &mut random);
+    cursors_stand_still(engine, &def, model, &mut random, true);
+    let (overlay, def, model) = overlaid(Box::new(Memory::new()), 600, &mut random);
+    cursors_stand_still(overlay, &def, model, &mut random, false);
+}
+
+fn cursors_stand_still(
+    mut engine: impl Engine,
+    def: &Arc<TableDef>,
+    mut model: Model,
+    random: &mut Xoshiro,
+    copies: bool,
+) {
+    let low = key_of(def, &def.indexes[1], &random_values(random)).unwrap();
+    let keys = Batch::of(&key_of(def, &def.indexes[3], &[Datum::Null, Datum::Int(1)]).unwrap());
     for round in 0..40 {
         let access = match round % 4 {
             0 => Access::All,
@@ -437,7 +575,7 @@ fn cursors_show_the_table_as_it_was_when_they_were_opened() {
             let row = engine.row(&cursor);
             let (address, first) = (row.bytes().as_ptr(), decode(row));
             if random.below(4) == 0 {
-                random_statement(&mut engine, &def, &mut model, &mut random, round % 8 < 4);
+                random_statement(&mut engine, def, &mut model, random, round % 8 < 4);
                 engine.scope_end();
             }
             // The bytes are still the same, at the same address.
@@ -447,13 +585,16 @@ fn cursors_show_the_table_as_it_was_when_they_were_opened() {
             more = engine.next(&mut cursor).unwrap();
         }
         assert_eq!(expected, found);
-        check(&mut engine, &def, &model, &mut random);
+        check(&mut engine, def, &model, random);
+    }
+    if !copies {
+        return;
     }
     let mut cursor = Cursor::new();
     assert!(engine.seek(&mut cursor, TABLE, &Access::All).unwrap());
     let copied = engine.copied_bytes();
     cursor.close();
-    random_statement(&mut engine, &def, &mut model, &mut random, true);
+    random_statement(&mut engine, def, &mut model, random, true);
     assert_eq!(copied, engine.copied_bytes(), "without an open cursor nothing is copied");
 }
 

@@ -45,12 +45,14 @@ mod change;
 mod contract_tests;
 mod cursor;
 mod memory;
+mod overlay;
 #[cfg(any(test, feature = "test-engine"))]
 mod test_engine;
 
 pub use change::{Changes, Collected, RowOp, Untold};
 pub use cursor::{Access, Cursor, Edge, Gate};
 pub use memory::Memory;
+pub use overlay::{Bounds, Overlay, Shadow, Written};
 #[cfg(any(test, feature = "test-engine"))]
 pub use test_engine::TestEngine;
 
@@ -163,6 +165,16 @@ pub trait Source {
     /// Moves to the next row. False: there is none, and the cursor is closed.
     fn next(&self, cursor: &mut Cursor) -> Read<bool>;
 
+    /// Moves over so many rows: from the current one to that far behind it. False as for `next`.
+    fn skip(&self, cursor: &mut Cursor, rows: u64) -> Read<bool> {
+        for _ in 0..rows {
+            if !self.next(cursor)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// The current row of a cursor that `seek` or `next` just put on one.
     fn row<'a>(&'a self, cursor: &'a Cursor) -> Row<'a>;
 
@@ -177,7 +189,7 @@ pub trait Source {
 pub trait View: Source + Send + Sync {}
 
 /// Keeps the rows of tables.
-pub trait Engine: Source + Send {
+pub trait Engine: Source + Send + Any {
     /// The name in `ENGINE = name`, in the catalog and in error messages.
     fn name(&self) -> &'static str;
 
@@ -315,6 +327,11 @@ impl From<Error> for WriteError {
     fn from(error: Error) -> Self {
         WriteError { at: 0, failure: WriteFailure::Failed(error) }
     }
+}
+
+/// A view of no tables.
+pub fn no_tables() -> Arc<dyn View> {
+    memory::no_tables()
 }
 
 /// The error for a row whose key in a unique index another row has.

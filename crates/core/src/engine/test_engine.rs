@@ -124,6 +124,11 @@ impl Source for TestEngine {
         self.inner.next(cursor)
     }
 
+    fn skip(&self, cursor: &mut Cursor, rows: u64) -> Read<bool> {
+        self.mishaps.before_next(cursor.table())?;
+        self.inner.skip(cursor, rows)
+    }
+
     fn row<'a>(&'a self, cursor: &'a Cursor) -> Row<'a> {
         self.inner.row(cursor)
     }
@@ -295,6 +300,11 @@ impl Source for TestView {
     fn next(&self, cursor: &mut Cursor) -> Read<bool> {
         self.mishaps.before_next(cursor.table())?;
         self.inner.next(cursor)
+    }
+
+    fn skip(&self, cursor: &mut Cursor, rows: u64) -> Read<bool> {
+        self.mishaps.before_next(cursor.table())?;
+        self.inner.skip(cursor, rows)
     }
 
     fn row<'a>(&'a self, cursor: &'a Cursor) -> Row<'a> {

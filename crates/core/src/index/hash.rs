@@ -157,9 +157,9 @@ impl Hash {
     fn add_single(&mut self, hash: u64, id: RowId, keys: &RowKeys<'_>) {
         match u32::try_from(id.0) {
             Ok(narrow) => {
-                let buckets = self.narrow.buckets();
+                let buckets = self.narrow.primary_buckets();
                 self.narrow.insert(hash, narrow, |other| keys.hash(RowId(other.into())));
-                if self.narrow.buckets() != buckets {
+                if self.narrow.primary_buckets() != buckets {
                     self.prefetch_splits(keys);
                 }
             }

@@ -28,6 +28,8 @@ pub struct Watch {
     /// 0 when nothing runs, otherwise the run's number and flags.
     state: AtomicU64,
     since_ns: AtomicU64,
+    /// The session whose run it is.
+    owner: AtomicU64,
     runs: AtomicU64,
     interrupt: Mutex<Option<Box<dyn Interrupt>>>,
     /// The number of the last interrupt set.
@@ -42,6 +44,18 @@ impl Watch {
         self.runs.store(run, Ordering::Relaxed);
         self.since_ns.store(now_ns, Ordering::Relaxed);
         self.state.store(run, Ordering::Release);
+    }
+
+    /// [`Watch::begin`] for a run that belongs to a session.
+    #[inline]
+    pub fn begin_for(&self, owner: u64, now_ns: u64) {
+        self.owner.store(owner, Ordering::Relaxed);
+        self.begin(now_ns);
+    }
+
+    /// The session whose run it is; None when nothing runs.
+    pub fn owner(&self) -> Option<u64> {
+        self.is_running().then(|| self.owner.load(Ordering::Relaxed))
     }
 
     /// The run is about to write. False when it has been killed and must not.
@@ -103,6 +117,16 @@ impl Watch {
                  termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
             )),
         }
+    }
+
+    /// Ends the run of this owner, whatever it has written: for runs whose changes are taken back then. False: it has
+    /// none.
+    pub fn cancel(&self, owner: u64) -> bool {
+        let state = self.state.load(Ordering::Acquire);
+        // If the run ends meanwhile, another one has another number.
+        state != 0
+            && self.owner.load(Ordering::Relaxed) == owner
+            && self.state.compare_exchange(state, state | KILL, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// How to interrupt the interpreter, which takes the place of one before it. Gives what

@@ -35,6 +35,8 @@ pub struct Sql {
     running: usize,
     /// Statements of simple shapes are answered without SQLite. Tests compare both ways.
     pub fast_path: bool,
+    /// What the steps of the statement took that was analysed last.
+    pub(super) taken: Vec<run::Taken>,
     /// Buffer of the fast path.
     pub(super) keys: Batch,
 }
@@ -106,6 +108,7 @@ impl Default for Sql {
             version: u64::MAX,
             running: 0,
             fast_path: true,
+            taken: Vec::new(),
             keys: Batch::new(),
         }
     }
@@ -157,6 +160,7 @@ fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
 fn connect(current: &Arc<Current>) -> Result<Connection> {
     let connection = Connection::open()?;
     functions::register(&connection)?;
+    vtab::row_values::register(&connection)?;
     source::register(&connection, current)?;
     let context = Arc::as_ptr(current).cast_mut().cast();
     // SAFETY: `current` lives as long as `Sql`, which drops the connection first.
@@ -232,12 +236,18 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
             }
             schema::execute(host, &ddl::parse(text)?)
         }
+        Class::Control(control) => {
+            if host.sql().running > 0 {
+                return Err(sql("a transaction cannot be opened or ended while a statement runs"));
+            }
+            host.control(&control)
+        }
         Class::Maintenance(name) => maintain(host, name.as_deref()),
         Class::Truncate(name) => dml::truncate::execute(host, &name),
         Class::Explain(at, traits) => {
             let text = &text[at..];
             let main = dml::main_text(text)?;
-            explain::execute(host, main.as_deref().unwrap_or(text), traits)
+            explain::execute(host, main.as_deref().unwrap_or(text), traits, params)
         }
         Class::Query(traits) => match compile_query(host, text, &tokens, traits)? {
             Compiled::Fast(plan) => run_fast(host, bytes, &plan, params),
@@ -247,7 +257,7 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
 }
 
 fn compile_query(host: &mut dyn Host, text: &str, tokens: &[Token<'_>], traits: Traits) -> Result<Compiled> {
-    let plan = if host.sql().fast_path { fast::compile(host, tokens)? } else { None };
+    let plan = if host.sql().fast_path { fast::compile(host, text, tokens)? } else { None };
     let Some(plan) = plan else { return compile(host, text, tokens, traits).map(Compiled::Statement) };
     let plan = Arc::new(plan);
     // A text of literals alone rarely comes twice; keeping it would push others out.
@@ -297,17 +307,19 @@ fn maintain(host: &mut dyn Host, name: Option<&str>) -> Result<Reply> {
 /// Runs a plan that needs no SQLite; if it turns out to need it, SQLite runs the statement.
 #[inline]
 fn run_fast(host: &mut dyn Host, text: &[u8], plan: &fast::Plan, params: &[DatumRef<'_>]) -> Result<Reply> {
+    match run_planned(host, plan, params)? {
+        Some(reply) => Ok(reply),
+        None => run_slow(host, text, params),
+    }
+}
+
+/// Runs a plan that needs no SQLite; None: it turned out to need it, and nothing was done.
+#[inline]
+pub fn run_planned(host: &mut dyn Host, plan: &fast::Plan, params: &[DatumRef<'_>]) -> Result<Option<Reply>> {
     if plan.parameters() != params.len() {
         return Err(wrong_count(plan.parameters(), params.len()));
     }
-    loop {
-        match fast::run(host, plan, params) {
-            Ok(Some(reply)) => return Ok(reply),
-            Ok(None) => return run_slow(host, text, params),
-            Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
-        }
-    }
+    run::until_ready(host, |host| fast::run(host, plan, params))
 }
 
 #[cold]
@@ -324,7 +336,7 @@ pub fn run_slow(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> R
     if statement.parameters != params.len() {
         return Err(wrong_count(statement.parameters, params.len()));
     }
-    run_until_ready(host, &mut statement, params)
+    run_until_ready(host, &mut statement, bytes, params)
 }
 
 /// Compiles a statement that is SQLite's, or whose text has clauses of ours.
@@ -343,9 +355,16 @@ pub fn prepare_part(host: &mut dyn Host, text: &str) -> Result<Prepared> {
 /// Compiles a statement with SQLite.
 pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statement> {
     synchronize(host)?;
-    let text = &*statement::with_set_quoted(text);
+    let quoted = statement::with_set_quoted(text);
+    let text = &*vtab::row_values::with_hints(&quoted);
     let traits = Arc::new(traits);
-    let prepared = prepare_until_ready(host, text, &traits)?;
+    let prepared = match prepare_until_ready(host, text, &traits) {
+        // Places in the text are to be those of the text as it was given.
+        Err(error) if *text != *quoted => {
+            return Err(prepare_until_ready(host, &quoted, &traits).err().unwrap_or(error));
+        }
+        prepared => prepared?,
+    };
     let count = prepared.column_count();
     let names = (0..count).map(|i| Blob::from_slice(prepared.column_name(i).as_bytes())).collect();
     let (parameters, readonly) = (prepared.parameter_count(), prepared.is_readonly());
@@ -354,13 +373,7 @@ pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statem
 
 fn prepare_until_ready(host: &mut dyn Host, text: &str, traits: &Traits) -> Result<Prepared> {
     super::sqlite::world::set_now(host.now_us());
-    loop {
-        match prepare_once(host, text, traits) {
-            Ok(prepared) => return Ok(prepared),
-            Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
-        }
-    }
+    run::until_ready(host, |host| prepare_once(host, text, traits))
 }
 
 fn prepare_once(host: &mut dyn Host, text: &str, traits: &Traits) -> Outcome<Prepared> {
@@ -383,7 +396,7 @@ fn run_statement(host: &mut dyn Host, text: &[u8], mut statement: Statement, par
         return Err(wrong_count(wants, params.len()));
     }
     let version = host.sql().version;
-    let reply = run_until_ready(host, &mut statement, params);
+    let reply = run_until_ready(host, &mut statement, text, params);
     statement.prepared.reset();
     let sql = host.sql();
     if sql.version == version {
@@ -392,28 +405,43 @@ fn run_statement(host: &mut dyn Host, text: &[u8], mut statement: Statement, par
     reply
 }
 
-/// Runs a statement; when the engine must fetch something first, the statement is undone and run again.
-pub fn run_until_ready(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Result<Reply> {
+/// Runs a statement; when the engine must fetch something first, the statement is undone and run again. A read that
+/// takes too long begins again elsewhere.
+fn run_until_ready(
+    host: &mut dyn Host,
+    statement: &mut Statement,
+    text: &[u8],
+    params: &[DatumRef<'_>],
+) -> Result<Reply> {
     loop {
-        match run_once(host, statement, params) {
+        match run_once(host, statement, params, true) {
             Ok(reply) => return Ok(reply),
             Err(Failure::Error(error)) => return Err(error),
             Err(Failure::NotReady(wanted)) => {
                 statement.prepared.reset();
                 host.fetch(&wanted)?;
             }
+            Err(Failure::SliceOver) => {
+                statement.prepared.reset();
+                return host.read_elsewhere(text, params);
+            }
         }
     }
 }
 
-/// Runs a statement that is ready for it, in a scope if it writes.
-pub fn run_once(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Outcome<Reply> {
+/// Runs a statement once, in a scope if it writes; `may_move`: a read may say that its slice is over.
+pub fn run_once(
+    host: &mut dyn Host,
+    statement: &mut Statement,
+    params: &[DatumRef<'_>],
+    may_move: bool,
+) -> Outcome<Reply> {
     if host.sql().running >= limits::NESTING_MAX {
         return Err(Error::new(Code::Limit, "statements are nested too deeply").into());
     }
     let writes = !statement.readonly;
     in_scope(host, writes, |host| {
-        let result = step_all(host, statement, params);
+        let result = step_all(host, statement, params, may_move);
         if result.is_err() {
             // Open cursors of the failed statement must not see the rows move back.
             statement.prepared.reset();
@@ -438,13 +466,19 @@ pub fn in_scope<T>(host: &mut dyn Host, scope: bool, body: impl FnOnce(&mut dyn 
     result
 }
 
-fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Outcome<Reply> {
+fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>], may_move: bool) -> Outcome<Reply> {
     super::sqlite::world::set_now(host.now_us());
     let deadline_ns = host.deadline_ns();
     let sql_side = host.sql();
     let (connection, current) = sql_side.entrance()?;
+    let is_outermost = sql_side.running == 0;
     sql_side.running += 1;
-    let Statement { prepared, traits, names, bound, extra, .. } = statement;
+    let Statement { prepared, traits, names, bound, extra, readonly, .. } = statement;
+    let may_move = may_move && is_outermost && *readonly && extra.is_none();
+    let slice_end_ns = if may_move { host.slice_end_ns() } else { None };
+    if is_outermost {
+        host.statement_begins();
+    }
     let (upsert, returning, sink) = match extra {
         Some(extra) => (extra.upsert.as_mut(), extra.returning.as_mut(), extra.sink.as_ref()),
         None => (None, None, None),
@@ -454,6 +488,7 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
     }
     let mut run = Run::new(host, traits);
     run.deadline_ns = deadline_ns;
+    run.slice_end_ns = slice_end_ns;
     run.upserting = upsert.map(|upsert| Upserting::Compiled(upsert, params));
     run.returned = returning.is_some().then(Returned::default);
     let mut collected = Vec::new();
@@ -472,7 +507,11 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
         write_deferred(&mut run, table);
     }
     let (failure, changed, returned) = (run.failure.take(), run.changed, run.returned.take());
+    let taken = std::mem::take(&mut run.taken);
     drop(run);
+    if traits.analyzes {
+        host.sql().taken = taken;
+    }
     let reply = match (failure, result) {
         (Some(failure), _) => Err(failure),
         (None, Err(error)) => Err(error.into()),
@@ -490,6 +529,9 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
         (None, Ok(rows)) => Ok(Reply::Array(rows)),
     };
     host.sql().running -= 1;
+    if is_outermost {
+        host.statement_ends();
+    }
     reply
 }
 
@@ -555,9 +597,16 @@ pub fn check_result_size(bytes: usize) -> Result<()> {
 }
 
 /// The steps of an EXPLAIN QUERY PLAN: id, id of the step it belongs to, text.
-pub fn explain_steps(host: &mut dyn Host, statement: &mut Statement) -> Result<Vec<(i64, i64, String)>> {
+pub fn explain_steps(
+    host: &mut dyn Host,
+    statement: &mut Statement,
+    params: &[DatumRef<'_>],
+) -> Result<Vec<(i64, i64, String)>> {
+    // The plan does not depend on the values, so they need not be given.
     let nulls = vec![DatumRef::Null; statement.parameters];
-    let Reply::Array(rows) = run_until_ready(host, statement, &nulls)? else { return Ok(Vec::new()) };
+    let params = if params.len() == nulls.len() { params } else { &nulls };
+    let reply = run::until_ready(host, |host| run_once(host, statement, params, false))?;
+    let Reply::Array(rows) = reply else { return Ok(Vec::new()) };
     let step = |row: Reply| match row {
         Reply::Array(columns) => match &columns[..] {
             [Reply::Int(id), Reply::Int(parent), _, Reply::Verbatim(_, detail)] => {
@@ -568,6 +617,14 @@ pub fn explain_steps(host: &mut dyn Host, statement: &mut Statement) -> Result<V
         _ => None,
     };
     Ok(rows.into_iter().filter_map(step).collect())
+}
+
+/// Runs a statement that was compiled for this one run.
+pub fn run_prepared(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Result<Reply> {
+    if statement.parameters != params.len() {
+        return Err(wrong_count(statement.parameters, params.len()));
+    }
+    run::until_ready(host, |host| run_once(host, statement, params, false))
 }
 
 fn length(value: DatumRef<'_>) -> usize {

@@ -1,46 +1,178 @@
-//! EXPLAIN: the plan of a statement in our words, from SQLite's plan and what the shim wrote into it.
+//! EXPLAIN and EXPLAIN ANALYZE: the plan of a statement in our words, and what each step of it took.
 
+use super::error::sql;
 use super::executor;
-use super::run::{Host, Traits};
+use super::fast;
+use super::run::{Host, Taken, Traits};
 use super::schema::{rows, text};
+use super::token::Tokens;
+use super::vtab::describe::Step;
 use crate::error::Result;
 use crate::reply::Reply;
+use crate::table::datum::DatumRef;
 use std::collections::HashMap;
 
-/// The plan of the statement `statement`: a row for each step, inner steps indented.
-pub fn execute(host: &mut dyn Host, statement: &str, traits: Traits) -> Result<Reply> {
-    let traits = Traits { explains: true, ..traits };
-    let mut prepared = executor::prepare(host, &format!("EXPLAIN QUERY PLAN {statement}"), traits)?;
-    let steps = executor::explain_steps(host, &mut prepared)?;
+/// A line of the answer.
+#[derive(Default)]
+struct Line {
+    words: String,
+    step: Option<Step>,
+    taken: Option<Taken>,
+}
+
+/// The plan of the statement `statement`: a row for each step, inner steps indented. ANALYZE runs the statement, too.
+pub fn execute(host: &mut dyn Host, statement: &str, traits: Traits, params: &[DatumRef<'_>]) -> Result<Reply> {
+    let analyzes = traits.analyzes;
+    let lines = match fast_plan(host, statement)? {
+        Some(plan) => explain_fast(host, &plan, analyzes, params)?,
+        None => explain_prepared(host, statement, traits, params)?,
+    };
+    let mut names = vec!["plan", "table", "path", "index", "terms", "rows"];
+    if analyzes {
+        names.extend(["loops", "visited", "yielded", "us"]);
+    }
+    Ok(rows(&names, lines.into_iter().map(|line| columns(line, analyzes))))
+}
+
+fn columns(line: Line, analyzes: bool) -> Vec<Reply> {
+    let or_nil = |value: String| if value.is_empty() { Reply::Nil } else { text(value) };
+    let step = line.step.unwrap_or_default();
+    let rows = step.rows.parse().map_or(Reply::Nil, Reply::Int);
+    let mut columns =
+        vec![text(line.words), or_nil(step.table), or_nil(step.path), or_nil(step.index), or_nil(step.terms), rows];
+    if analyzes {
+        columns.extend(match line.taken {
+            Some(t) => [t.loops, t.visited, t.yielded, t.ns / 1000].map(|n| Reply::Int(n as i64)),
+            None => [Reply::Nil, Reply::Nil, Reply::Nil, Reply::Nil],
+        });
+    }
+    columns
+}
+
+fn fast_plan(host: &mut dyn Host, statement: &str) -> Result<Option<fast::Plan>> {
+    if !host.sql().fast_path {
+        return Ok(None);
+    }
+    let mut tokens = Tokens::all(statement)?;
+    while tokens.last().is_some_and(|t| t.is_symbol(";")) {
+        tokens.pop();
+    }
+    fast::compile(host, statement, &tokens)
+}
+
+fn explain_fast(host: &mut dyn Host, plan: &fast::Plan, analyzes: bool, params: &[DatumRef<'_>]) -> Result<Vec<Line>> {
+    let line = |step: Step| Line { words: step.words.clone(), step: Some(step), taken: None };
+    let mut lines: Vec<Line> = plan.steps().into_iter().map(line).collect();
+    if analyzes {
+        let start_ns = host.monotonic_ns();
+        let reply = executor::run_planned(host, plan, params)?;
+        let Some(reply) = reply else { return Err(sql("the values given need another plan: EXPLAIN without ANALYZE")) };
+        let ns = host.monotonic_ns().saturating_sub(start_ns);
+        let rows = rows_of(&reply);
+        if let Some(first) = lines.first_mut() {
+            first.taken = Some(Taken { loops: 1, visited: rows, yielded: rows, ns });
+        }
+        lines.push(result(&reply, ns));
+    }
+    Ok(lines)
+}
+
+fn explain_prepared(
+    host: &mut dyn Host,
+    statement: &str,
+    traits: Traits,
+    params: &[DatumRef<'_>],
+) -> Result<Vec<Line>> {
+    let asked = Traits { analyzes: false, explains: true, ..traits.clone() };
+    let mut prepared = executor::prepare(host, &format!("EXPLAIN QUERY PLAN {statement}"), asked)?;
+    let steps = executor::explain_steps(host, &mut prepared, params)?;
+    drop(prepared);
+    let mut taken = Vec::new();
+    let mut end = None;
+    if traits.analyzes {
+        // The same questions are asked again, so the steps have the same numbers.
+        let mut prepared = executor::prepare(host, statement, traits)?;
+        let start_ns = host.monotonic_ns();
+        let reply = executor::run_prepared(host, &mut prepared, params)?;
+        end = Some(result(&reply, host.monotonic_ns().saturating_sub(start_ns)));
+        taken = std::mem::take(&mut host.sql().taken);
+    }
     let mut depths: HashMap<i64, usize> = HashMap::new();
     let mut lines = Vec::new();
     for (id, parent, detail) in steps {
         let depth = depths.get(&parent).map_or(0, |d| d + 1);
         depths.insert(id, depth);
-        lines.push(format!("{}{}", "  ".repeat(depth), in_our_words(&detail)));
+        let (words, step) = in_our_words(&detail);
+        let number = step.as_ref().map(|(number, _)| *number);
+        let taken = number.map(|number| taken.get(number).copied().unwrap_or_default());
+        let words = format!("{}{words}", "  ".repeat(depth));
+        lines.push(Line { words, step: step.map(|(_, step)| step), taken });
     }
     if lines.is_empty() {
-        lines.push("no table is read".into());
+        lines.push(Line { words: "no table is read".into(), ..Line::default() });
     }
-    Ok(rows(&["plan"], lines.into_iter().map(|line| vec![text(line)])))
+    lines.extend(end);
+    Ok(lines)
 }
 
-/// One line of SQLite's, in our words where the shim has left them.
-fn in_our_words(detail: &str) -> String {
-    if let Some((scan, words)) = detail.split_once(" VIRTUAL TABLE INDEX ")
-        && let Some((_, words)) = words.split_once(':')
+fn rows_of(reply: &Reply) -> u64 {
+    match reply {
+        Reply::Array(rows) => rows.len().saturating_sub(1) as u64,
+        Reply::Int(changed) => *changed as u64,
+        _ => 0,
+    }
+}
+
+/// The last line of an ANALYZE.
+fn result(reply: &Reply, ns: u64) -> Line {
+    let rows = rows_of(reply);
+    let words = if matches!(reply, Reply::Array(_)) { "rows of the result" } else { "rows changed" };
+    Line { words: words.into(), step: None, taken: Some(Taken { loops: 1, visited: rows, yielded: rows, ns }) }
+}
+
+/// One line of SQLite's in our words, and the step that the shim has put into it.
+fn in_our_words(detail: &str) -> (String, Option<(usize, Step)>) {
+    if let Some((scan, packed)) = detail.split_once(" VIRTUAL TABLE INDEX ")
+        && let Some((_, packed)) = packed.split_once(':')
     {
         let alias = scan.strip_prefix("SCAN ").or(scan.strip_prefix("SEARCH ")).unwrap_or(scan);
         let alias = alias.split_once(" LEFT-JOIN").map_or(alias, |(name, _)| name);
-        let (words, join) = words.split_once(" LEFT-JOIN").map_or((words, ""), |(w, _)| (w, ", for a left join"));
+        let (packed, join) = packed.split_once(" LEFT-JOIN").map_or((packed, ""), |(p, _)| (p, ", for a left join"));
+        let step = Step::unpack(packed);
+        let words = step.as_ref().map_or(packed, |(_, step)| &step.words);
         let named = words.split([' ', ':', ',']).any(|word| word == alias);
-        return if named { format!("{words}{join}") } else { format!("{alias}: {words}{join}") };
+        let words = if named { format!("{words}{join}") } else { format!("{alias}: {words}{join}") };
+        return (words, step);
     }
-    if let Some(what) = detail.strip_prefix("USE TEMP B-TREE FOR ") {
-        return format!("sort for {what}");
-    }
-    detail.to_string()
+    let found = PHRASES.iter().find_map(|(theirs, ours)| Some((ours, detail.strip_prefix(theirs)?)));
+    (found.map_or(detail.to_string(), |(ours, rest)| ours.replace("{}", rest)), None)
 }
+
+/// Beginnings of SQLite's lines, and what we say; `{}` stands for the rest.
+const PHRASES: [(&str, &str); 22] = [
+    ("USE TEMP B-TREE FOR LAST TERM OF ", "sort for the last term of {}"),
+    ("USE TEMP B-TREE FOR ", "sort for {}"),
+    ("SCAN CONSTANT ROW", "one row of constants"),
+    ("SCAN ", "walk over {}"),
+    ("SEARCH ", "look-up in {}"),
+    ("MULTI-INDEX OR", "one look-up for each side of OR"),
+    ("INDEX ", "side {}"),
+    ("CO-ROUTINE ", "{}, row by row"),
+    ("MATERIALIZE ", "{}, kept for the statement"),
+    ("CORRELATED SCALAR SUBQUERY ", "value of subquery {}, for each row"),
+    ("CORRELATED LIST SUBQUERY ", "list of subquery {}, for each row"),
+    ("SCALAR SUBQUERY ", "value of subquery {}"),
+    ("LIST SUBQUERY ", "list of subquery {}"),
+    ("REUSE LIST SUBQUERY ", "list of subquery {} again"),
+    ("COMPOUND QUERY", "several queries"),
+    ("LEFT-MOST SUBQUERY", "the first"),
+    ("UNION USING TEMP B-TREE", "union, each row once"),
+    ("UNION ALL", "union of all"),
+    ("SETUP", "beginning"),
+    ("RECURSIVE STEP", "each further step"),
+    ("BLOOM FILTER ON ", "filter of hashes on {}"),
+    ("RIGHT-JOIN ", "the rows of {} that found no partner"),
+];
 
 #[cfg(test)]
 mod tests {
@@ -48,11 +180,16 @@ mod tests {
 
     #[test]
     fn lines_are_put_into_our_words() {
-        assert_eq!("full scan of t", in_our_words("SCAN t VIRTUAL TABLE INDEX 0:full scan of t"));
-        assert_eq!("x: full scan of t", in_our_words("SCAN x VIRTUAL TABLE INDEX 0:full scan of t"));
-        let joined = in_our_words("SCAN x VIRTUAL TABLE INDEX 3:full scan of t LEFT-JOIN");
+        let step = Step { table: "t".into(), words: "full scan of t".into(), ..Step::default() }.packed(7);
+        let words = |detail: &str| in_our_words(detail).0;
+        assert_eq!("full scan of t", words(&format!("SCAN t VIRTUAL TABLE INDEX 0:{step}")));
+        assert_eq!("x: full scan of t", words(&format!("SCAN x VIRTUAL TABLE INDEX 0:{step}")));
+        let joined = words(&format!("SCAN x VIRTUAL TABLE INDEX 3:{step} LEFT-JOIN"));
         assert_eq!("x: full scan of t, for a left join", joined);
-        assert_eq!("sort for ORDER BY", in_our_words("USE TEMP B-TREE FOR ORDER BY"));
-        assert_eq!("SCAN q", in_our_words("SCAN q"));
+        assert_eq!(Some(7), in_our_words(&format!("SCAN x VIRTUAL TABLE INDEX 3:{step}")).1.map(|(number, _)| number));
+        assert_eq!("sort for ORDER BY", words("USE TEMP B-TREE FOR ORDER BY"));
+        assert_eq!("walk over q", words("SCAN q"));
+        assert_eq!("list of subquery 1", words("LIST SUBQUERY 1"));
+        assert_eq!("side 2", words("INDEX 2"));
     }
 }

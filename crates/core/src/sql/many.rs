@@ -4,7 +4,7 @@ use super::cache::Compiled;
 use super::error::sql;
 use super::executor::{self, Statement, in_scope};
 use super::fast::{self, Plan};
-use super::run::{Failure, Host, Outcome};
+use super::run::{self, Host, Outcome};
 use crate::error::Result;
 use crate::reply::Reply;
 use crate::table::datum::DatumRef;
@@ -23,7 +23,7 @@ pub fn execute(host: &mut dyn Host, text: &[u8], values: &[DatumRef<'_>]) -> Res
 
 fn run_until_ready(host: &mut dyn Host, text: &[u8], compiled: &mut Compiled, values: &[DatumRef<'_>]) -> Result<u64> {
     let (width, writes) = match compiled {
-        Compiled::Fast(plan) => (plan.parameters(), plan.only_writes()),
+        Compiled::Fast(plan) => (plan.parameters(), plan.writes()),
         Compiled::Statement(statement) => (statement.parameters(), statement.only_writes()),
     };
     if !writes {
@@ -35,18 +35,13 @@ fn run_until_ready(host: &mut dyn Host, text: &[u8], compiled: &mut Compiled, va
     if values.is_empty() {
         return Ok(0);
     }
-    loop {
+    run::until_ready(host, |host| {
         // A scope around all groups: the first that fails takes back those before it.
-        let outcome = in_scope(host, true, |host| match compiled {
+        in_scope(host, true, |host| match compiled {
             Compiled::Fast(plan) => run_fast(host, text, plan, values),
             Compiled::Statement(statement) => run_statement(host, statement, values),
-        });
-        match outcome {
-            Ok(changed) => return Ok(changed),
-            Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
-        }
-    }
+        })
+    })
 }
 
 fn run_fast(host: &mut dyn Host, text: &[u8], plan: &Arc<Plan>, values: &[DatumRef<'_>]) -> Outcome<u64> {
@@ -68,7 +63,7 @@ fn run_fast(host: &mut dyn Host, text: &[u8], plan: &Arc<Plan>, values: &[DatumR
 fn run_statement(host: &mut dyn Host, statement: &mut Statement, values: &[DatumRef<'_>]) -> Outcome<u64> {
     let mut changed = 0;
     for params in values.chunks(statement.parameters()) {
-        let reply = executor::run_once(host, statement, params);
+        let reply = executor::run_once(host, statement, params, false);
         statement.reset();
         changed += count(reply?);
     }

@@ -1,6 +1,7 @@
 //! SQL: our statements about tables, and SQLite as the query processor over our tables.
 
 pub mod cache;
+pub mod control;
 pub mod ddl;
 pub mod dml;
 pub mod error;

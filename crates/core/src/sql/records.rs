@@ -3,7 +3,7 @@
 use super::error::sql;
 use super::executor::{in_scope, table_info};
 use super::fast::key::{Encoded, KeyColumn, encode};
-use super::run::{Failure, Host, Outcome, Run, Traits};
+use super::run::{Failure, Host, Run, Traits, until_ready};
 use super::table_info::TableInfo;
 use super::write::{self, Given, OnConflict};
 use crate::engine::{Access, Cursor};
@@ -149,15 +149,4 @@ pub fn scan<T>(
         }
         Ok((if more { cursor.row_id().0 + 1 } else { 0 }, rows))
     })
-}
-
-/// Runs `body`, again when the engine must fetch something first.
-fn until_ready<T>(host: &mut dyn Host, mut body: impl FnMut(&mut dyn Host) -> Outcome<T>) -> Result<T> {
-    loop {
-        match body(host) {
-            Ok(value) => return Ok(value),
-            Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
-        }
-    }
 }

@@ -1,14 +1,16 @@
 //! One run of a statement: what its callbacks work on, whom they may ask, and how it ended early.
 
+use super::control::Control;
 use super::dml::returning::Returned;
 use super::dml::upsert::Upserting;
 use super::executor::Sql;
 use super::vtab::transient::Transient;
 use crate::engine::{ReadError, Source, Wanted};
 use crate::error::{Code, Error, Result};
+use crate::reply::Reply;
 use crate::table::batch::Batch;
 use crate::table::catalog::{Catalog, TableDef, TableId};
-use crate::table::datum::Datum;
+use crate::table::datum::{Datum, DatumRef};
 use crate::table::row_id::RowId;
 use crate::txn::{TableChanges, Tables};
 use std::collections::HashMap;
@@ -25,6 +27,19 @@ pub trait Host {
     /// The tables to write and where to note it; an error when the caller may only read.
     fn write(&mut self) -> Result<(&mut Tables, &mut TableChanges)>;
 
+    /// Gives the next number of a table's sequence, larger than `at_least`. The engine raises the sequence when a row
+    /// that has it is written, so that a statement that fails, or leaves the row out, gives none away.
+    fn next_number(&mut self, table: TableId, at_least: i64) -> Result<i64> {
+        let (tables, _) = self.write()?;
+        number_after(tables.engine().sequence(table)?.max(at_least))
+    }
+
+    /// Opens or ends a transaction of the session, or sets or uses a savepoint.
+    fn control(&mut self, control: &Control) -> Result<Reply> {
+        let _ = control;
+        Err(Error::new(Code::Sql, "there are no transactions here"))
+    }
+
     /// The SQL side of the store.
     fn sql(&mut self) -> &mut Sql;
 
@@ -38,6 +53,23 @@ pub trait Host {
     fn deadline_ns(&mut self) -> Option<u64> {
         None
     }
+
+    /// When a read that begins now has had its slice of the store's time, on the monotonic clock; then it begins again
+    /// elsewhere. None: it stays here to its end.
+    fn slice_end_ns(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// Has a read run in another thread, on the tables as they are now. The reply comes later.
+    fn read_elsewhere(&mut self, _text: &[u8], _params: &[DatumRef<'_>]) -> Result<Reply> {
+        Err(Error::new(Code::Bug, "run.rs: this read has nowhere to go"))
+    }
+
+    /// A statement begins that nobody can be served during; others may have it cancelled.
+    fn statement_begins(&mut self) {}
+
+    /// It has ended.
+    fn statement_ends(&mut self) {}
 
     /// An error when there is no memory for another row.
     fn check_memory(&self) -> Result<()> {
@@ -100,8 +132,13 @@ pub enum Portion<'a> {
     Ranks(Range<usize>, bool),
 }
 
+/// The number after another in a sequence.
+pub fn number_after(last: i64) -> Result<i64> {
+    last.checked_add(1).ok_or_else(|| Error::new(Code::Limit, "a table has no number left for its sequence"))
+}
+
 /// The types of values that SQL can read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// One row: value.
     String,
@@ -122,6 +159,8 @@ pub enum Failure {
     Error(Error),
     /// The engine must fetch something first; then the statement runs again.
     NotReady(Box<Wanted>),
+    /// A read's slice of the store's time is over; it begins again elsewhere.
+    SliceOver,
 }
 
 impl From<Error> for Failure {
@@ -142,6 +181,19 @@ impl From<ReadError> for Failure {
 /// What callbacks return.
 pub type Outcome<T> = std::result::Result<T, Failure>;
 
+/// Runs `body`, again when the engine must fetch something first.
+#[inline]
+pub fn until_ready<T>(host: &mut dyn Host, mut body: impl FnMut(&mut dyn Host) -> Outcome<T>) -> Result<T> {
+    loop {
+        match body(host) {
+            Ok(value) => return Ok(value),
+            Err(Failure::Error(error)) => return Err(error),
+            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
+            Err(Failure::SliceOver) => return Err(Error::new(Code::Bug, "run.rs: what cannot move was told to")),
+        }
+    }
+}
+
 /// What is known of a statement's text before SQLite sees it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Traits {
@@ -149,8 +201,12 @@ pub struct Traits {
     pub parameters: bool,
     /// It has a CAST, so a literal may not be what it is compared as.
     pub casts: bool,
+    /// It may compare several columns at once, `(a, b) > (x, y)`, of which SQLite tells the first alone.
+    pub row_values: bool,
     /// The plan is to be described in words.
     pub explains: bool,
+    /// Rows and time of each step of the plan are to be counted.
+    pub analyzes: bool,
     /// The columns that an INSERT names; None when it names none, so that it gives all.
     pub inserted: Option<Vec<String>>,
     /// INSERT .. DEFAULT VALUES.
@@ -159,12 +215,18 @@ pub struct Traits {
 
 impl Traits {
     /// Of a statement of which nothing need be known.
-    pub const NONE: Traits =
-        Traits { parameters: false, casts: false, explains: false, inserted: None, default_values: false };
+    pub const NONE: Traits = Traits {
+        parameters: false,
+        casts: false,
+        row_values: false,
+        explains: false,
+        analyzes: false,
+        inserted: None,
+        default_values: false,
+    };
 
     /// Of expressions over rows in hand.
-    pub const PART: Traits =
-        Traits { parameters: true, casts: true, explains: false, inserted: None, default_values: false };
+    pub const PART: Traits = Traits { parameters: true, casts: true, ..Traits::NONE };
 }
 
 /// One run of a statement.
@@ -179,6 +241,8 @@ pub struct Run<'a> {
     pub changed: u64,
     /// When to stop, on the monotonic clock.
     pub deadline_ns: Option<u64>,
+    /// See [`Host::slice_end_ns`].
+    pub slice_end_ns: Option<u64>,
     /// Hash tables made for this run.
     pub transients: HashMap<(TableId, u16), Rc<Transient>>,
     /// How often each was asked for before it was made.
@@ -193,6 +257,12 @@ pub struct Run<'a> {
     pub deferred: Returned,
     /// The table of these rows.
     pub deferred_of: Option<TableId>,
+    /// Steps that were described.
+    pub steps: usize,
+    /// Rows read besides those that a cursor stands on.
+    pub rows_read: u64,
+    /// What each step took, when that is counted.
+    pub taken: Vec<Taken>,
     /// Columns that an INSERT does not name; made at its first row.
     omitted: Option<Vec<bool>>,
     /// Buffers of the write path: rows to write, ids written, the row as it was.
@@ -212,6 +282,7 @@ impl<'a> Run<'a> {
             failure: None,
             changed: 0,
             deadline_ns: None,
+            slice_end_ns: None,
             transients: HashMap::new(),
             asked: HashMap::new(),
             last_number: 0,
@@ -219,6 +290,9 @@ impl<'a> Run<'a> {
             returned: None,
             deferred: Returned::default(),
             deferred_of: None,
+            steps: 0,
+            rows_read: 0,
+            taken: Vec::new(),
             omitted: None,
             rows: Batch::new(),
             ids: Vec::new(),
@@ -239,9 +313,22 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// What the step of this number took so far.
+    pub fn timed(&mut self, step: usize) -> &mut Taken {
+        if self.taken.len() <= step {
+            self.taken.resize(step + 1, Taken::default());
+        }
+        &mut self.taken[step]
+    }
+
     /// Is it time to stop? Asked now and then by SQLite.
     fn must_stop(&mut self) -> bool {
-        let late = self.deadline_ns.is_some_and(|deadline| self.host.monotonic_ns() > deadline);
+        let now_ns = self.host.monotonic_ns();
+        if self.slice_end_ns.is_some_and(|end| now_ns > end) {
+            self.failure.get_or_insert(Failure::SliceOver);
+            return true;
+        }
+        let late = self.deadline_ns.is_some_and(|deadline| now_ns > deadline);
         if late || self.host.is_cancelled() {
             let why = if late { "the statement took too long" } else { "the statement was cancelled" };
             self.failure.get_or_insert(Error::new(Code::Cancelled, why).into());
@@ -249,6 +336,19 @@ impl<'a> Run<'a> {
         }
         false
     }
+}
+
+/// What one step of a plan took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// How often the access path was begun.
+    pub loops: u64,
+    /// Rows that were read.
+    pub visited: u64,
+    /// Rows that were handed on.
+    pub yielded: u64,
+    /// Nanoseconds.
+    pub ns: u64,
 }
 
 /// The place through which callbacks find the run that they belong to.

@@ -1,5 +1,6 @@
 //! Reads a statement just far enough to know what to do with it: ours, SQLite's, or refused.
 
+use super::control::{self, Control};
 use super::error::{not_yet, sql, syntax};
 use super::run::Traits;
 use super::token::{Kind, Token, Tokens};
@@ -11,6 +12,8 @@ use std::borrow::Cow;
 pub enum Class {
     /// One of our own; to be read by `ddl`.
     Ddl,
+    /// A transaction is opened or ended.
+    Control(Control),
     /// TRUNCATE of the table called so.
     Truncate(String),
     /// Rows are asked for or written.
@@ -57,8 +60,7 @@ fn class_of(text: &str, first: Token<'_>, tokens: &[Token<'_>]) -> Result<Class>
         return Err(not_yet(first.text.to_ascii_uppercase()));
     }
     if is(&["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"]) {
-        let word = first.text.to_ascii_uppercase();
-        return Err(not_yet(format!("{word} (transactions of a session; MULTI and EXEC make several statements one)")));
+        return control::parse(text, tokens).map(Class::Control);
     }
     if is(&["PRAGMA", "ATTACH", "DETACH", "VACUUM"]) {
         return Err(sql(format!("{} is not part of Peryton's SQL", first.text.to_ascii_uppercase())));
@@ -77,10 +79,12 @@ fn maintenance(text: &str, tokens: &[Token<'_>]) -> Result<Class> {
 
 fn explain(text: &str, tokens: &[Token<'_>]) -> Result<Class> {
     let words = |n: usize, word: &str| tokens.get(n).is_some_and(|t| t.is_word(word));
-    let rest = if words(1, "QUERY") && words(2, "PLAN") { &tokens[3..] } else { &tokens[1..] };
+    let analyzes = words(1, "ANALYZE");
+    let skipped = if words(1, "QUERY") && words(2, "PLAN") { 3 } else { 1 + usize::from(analyzes) };
+    let rest = &tokens[skipped..];
     let Some(first) = rest.first() else { return Err(sql("EXPLAIN of what?")) };
     match class_of(text, *first, rest)? {
-        Class::Query(traits) => Ok(Class::Explain(first.start, Traits { explains: true, ..traits })),
+        Class::Query(traits) => Ok(Class::Explain(first.start, Traits { explains: true, analyzes, ..traits })),
         _ => Err(syntax(text, first.start, format!("{} has no access path to explain", first.text))),
     }
 }
@@ -101,6 +105,7 @@ fn traits(tokens: &[Token<'_>]) -> Traits {
     let mut traits = Traits {
         parameters: tokens.iter().any(|t| t.kind == Kind::Parameter),
         casts: tokens.iter().any(|t| t.is_word("CAST")),
+        row_values: tokens.windows(2).any(|pair| compares_rows(&pair[0], &pair[1])),
         ..Traits::default()
     };
     let mut depth = 0usize;
@@ -122,6 +127,12 @@ fn traits(tokens: &[Token<'_>]) -> Traits {
         read_insert(&tokens[at + 1..], &mut traits);
     }
     traits
+}
+
+/// May these two tokens belong to a comparison of several columns: a bracket beside a comparison?
+fn compares_rows(first: &Token<'_>, second: &Token<'_>) -> bool {
+    let compares = |t: &Token<'_>| ["<", "<=", ">", ">="].contains(&t.text) || t.is_word("BETWEEN") || t.is_word("NOT");
+    first.is_symbol(")") && compares(second) || compares(first) && second.is_symbol("(")
 }
 
 /// `[OR x] INTO [schema.]table [AS alias] [(columns)] | DEFAULT VALUES`. What does not fit is SQLite's to refuse.
@@ -186,7 +197,6 @@ mod tests {
             ("", "empty"),
             (" ; ", "empty"),
             ("PRAGMA x", "PRAGMA is not part"),
-            ("BEGIN", "BEGIN (transactions"),
             ("ALTER TABLE t", "ALTER is not supported yet"),
             ("FOO", "expected a statement, found FOO"),
             ("EXPLAIN CREATE TABLE t(a)", "no access path"),

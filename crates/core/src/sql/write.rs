@@ -150,7 +150,7 @@ fn fill_gaps(
         };
         if missing {
             made.resize(given.len(), None);
-            made[column] = Some(Datum::Int(next_number(run, info)?));
+            made[column] = Some(Datum::Int(run.host.next_number(info.def.id, run.last_number)?));
         }
     }
     for &column in &info.computed_defaults {
@@ -160,15 +160,6 @@ fn fill_gaps(
         }
     }
     Ok(made)
-}
-
-/// The next number of the sequence. The engine raises the sequence when a row that has it is written, so that a statement
-/// that fails, or leaves the row out, gives none away.
-fn next_number(run: &mut Run<'_>, info: &TableInfo) -> Outcome<i64> {
-    let (tables, _) = run.host.write()?;
-    let last = tables.engine().sequence(info.def.id)?.max(run.last_number);
-    let full = || Error::new(Code::Limit, format!("table {} has no number left for its sequence", info.def.name));
-    Ok(last.checked_add(1).ok_or_else(full)?)
 }
 
 /// Hands the one row of `rows` to the engine.

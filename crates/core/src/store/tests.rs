@@ -45,7 +45,7 @@ impl Client {
         let store = self.store.clone();
         std::thread::spawn(move || {
             loop {
-                match store.scripts_watch().kill() {
+                match store.overrun().kill_script() {
                     Err(error) if error.code == Code::NotBusy => std::thread::yield_now(),
                     answer => return answer,
                 }

@@ -4,7 +4,7 @@
 //! record   count, changes of keys, count, changes of tables
 //! key      0 key: db, key, operation    1 move: db, key, db, key    2 flush: db    3 swap: db, db
 //! table    0 row: table, operation      1 definition: table, definition      2 dropped: table
-//!          3 truncated: table
+//!          3 truncated: table            4 raised sequence: table, number
 //! ```
 //! Counts and databases are numbers of 7 bits a byte, keys are preceded by their length (`value/codec.rs`).
 
@@ -40,6 +40,11 @@ fn encode_table_change(change: &TableChange, out: &mut Vec<u8>) {
             out.push(if now.is_some() { 1 } else { 2 });
             codec::put_number(out, table.0.into());
             now.iter().for_each(|def| def.encode(out));
+        }
+        TableChange::Raised { table, to, .. } => {
+            out.push(4);
+            codec::put_number(out, table.0.into());
+            codec::put_signed(out, *to);
         }
         TableChange::Truncated { table, .. } => {
             out.push(3);
@@ -114,6 +119,7 @@ fn replay_table_change(record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
         }
         2 => tables.restore_definition(table, None),
         3 => tables.redo_truncate(table),
+        4 => tables.redo_raise(table, codec::take_signed(record)?),
         _ => return Err(Malformed("unknown change of a table")),
     };
     result.map_err(|_| Malformed("a change that does not fit its table"))

@@ -20,6 +20,8 @@ pub struct Tables {
     engine: Box<dyn Engine>,
     /// Undo scopes that are open, inside each other.
     scopes: usize,
+    /// They are what a transaction sees and writes, and have no definitions of their own.
+    private: bool,
 }
 
 /// One change of the tables, in the order made.
@@ -41,6 +43,15 @@ pub enum TableChange {
         now: Option<Arc<TableDef>>,
         /// What it was.
         before: Option<Box<Before>>,
+    },
+    /// Numbers were taken from a table's sequence although no row has them yet.
+    Raised {
+        /// The table.
+        table: TableId,
+        /// The largest number given.
+        to: i64,
+        /// The largest before.
+        before: i64,
     },
     /// A table was emptied at once.
     Truncated {
@@ -147,7 +158,12 @@ impl TableChanges {
 impl Tables {
     /// No tables yet, in `engine`.
     pub fn new(engine: Box<dyn Engine>) -> Tables {
-        Tables { catalog: Catalog::default(), engine, scopes: 0 }
+        Tables { catalog: Catalog::default(), engine, scopes: 0, private: false }
+    }
+
+    /// What a transaction sees and writes.
+    pub fn private(engine: Box<dyn Engine>) -> Tables {
+        Tables { private: true, ..Tables::new(engine) }
     }
 
     /// What to read rows from.
@@ -266,6 +282,22 @@ impl Tables {
         self.engine.apply(table, &RowOp::Insert { id, row: Blob::from_slice(row) })?;
         changes.inserted(table, id, row);
         Ok(())
+    }
+
+    /// Raises a table's sequence to a number that is given away before a row has it.
+    pub fn raise_sequence(&mut self, table: TableId, to: i64, changes: &mut TableChanges) -> Result<()> {
+        let before = self.engine.sequence(table)?;
+        self.engine.raise_sequence(table, to)?;
+        changes.dirty += 1;
+        if !changes.wants.is_empty() {
+            changes.list.push(TableChange::Raised { table, to, before });
+        }
+        Ok(())
+    }
+
+    /// Does again what [`raise_sequence`](Self::raise_sequence) did.
+    pub fn redo_raise(&mut self, table: TableId, to: i64) -> Result<()> {
+        self.engine.raise_sequence(table, to)
     }
 
     /// Makes a table; its definition comes back with the ids given to it.
@@ -419,6 +451,7 @@ impl Tables {
                     _ => self.restore_definition(table, def.as_deref()),
                 }
             }
+            TableChange::Raised { table, before, .. } => self.engine.restore_sequence(table, before),
             TableChange::Truncated { table, kept: Some(kept) } => match self.catalog.table_by_id(table).cloned() {
                 Some(def) => self.engine.restore(kept, &def),
                 None => Err(Error::new(Code::Bug, "tables.rs: a table that was emptied is gone")),
@@ -452,6 +485,10 @@ impl Tables {
     }
 
     fn refuse_if_busy(&self) -> Result<()> {
+        if self.private {
+            let text = "definitions cannot change inside a transaction: COMMIT or ROLLBACK first";
+            return Err(Error::new(Code::Sql, text));
+        }
         if self.is_busy() {
             return Err(Error::new(Code::Sql, "definitions cannot change while a statement runs"));
         }

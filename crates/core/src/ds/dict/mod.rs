@@ -374,7 +374,7 @@ impl<S: Slot> Dict<S> {
     }
 
     /// Buckets, besides those that overflow.
-    pub fn buckets(&self) -> u32 {
+    pub fn primary_buckets(&self) -> u32 {
         self.body.primary.len()
     }
 

@@ -30,6 +30,11 @@ pub struct Memory {
     copied_before: u64,
 }
 
+/// A view of no tables.
+pub(super) fn no_tables() -> Arc<dyn View> {
+    Arc::new(MemoryView::of(Vec::new()))
+}
+
 /// What was dropped, to be restored.
 enum Dropped {
     Table(Box<Table>),
@@ -149,6 +154,13 @@ impl Source for Memory {
         match cursor.frozen().cloned() {
             None => Ok(read::next(self.table(cursor.table())?, cursor)?),
             Some(view) => view.next(cursor),
+        }
+    }
+
+    fn skip(&self, cursor: &mut Cursor, rows: u64) -> Read<bool> {
+        match cursor.frozen().cloned() {
+            None => Ok(read::skip(self.table(cursor.table())?, cursor, rows)?),
+            Some(view) => view.skip(cursor, rows),
         }
     }
 

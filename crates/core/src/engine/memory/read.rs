@@ -308,6 +308,51 @@ fn walk_range<T: Readable>(table: &T, rest: &mut RangeRest, ids: &mut Vec<RowId>
     Ok(ended)
 }
 
+/// Moves a cursor over rows without visiting them, where an index can count them.
+pub(super) fn skip<T: Readable>(table: &T, cursor: &mut Cursor, rows: u64) -> Result<bool> {
+    let at_hand = (cursor.ids.len() - 1 - cursor.at) as u64;
+    if rows <= at_hand {
+        cursor.at += rows as usize;
+        return Ok(true);
+    }
+    if let Rest::Range(rest) = &mut cursor.rest {
+        jump(table, rest, rows - at_hand - 1)?;
+        return refill(table, cursor);
+    }
+    for _ in 0..rows {
+        if !next(table, cursor)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Takes so many entries off the rest of a range.
+fn jump<T: Readable>(table: &T, rest: &mut RangeRest, entries: u64) -> Result<()> {
+    let Some(index) = rest.index.filter(|_| entries > 0) else { return Ok(()) };
+    let tree = table.index(index)?.ordered()?;
+    let from = edge_probe(rest.from_kind, &rest.from, false);
+    let to = edge_probe(rest.to_kind, &rest.to, true);
+    // The entry that is passed last takes the place of the edge, as at the end of a batch.
+    let last = if rest.reverse {
+        let end = tree.rank(&rest.last.map_or(to, |id| Probe::at(&rest.to, id.0)));
+        end.checked_sub(entries).filter(|rank| *rank >= tree.rank(&from))
+    } else {
+        let start = tree.rank(&rest.last.map_or(from, |id| Probe::at(&rest.from, id.0 + 1)));
+        Some(start + entries - 1).filter(|rank| *rank < tree.rank(&to))
+    };
+    match last.and_then(|rank| tree.cursor_at(rank).next()) {
+        None => *rest = RangeRest::default(),
+        Some(entry) => {
+            let edge = if rest.reverse { &mut rest.to } else { &mut rest.from };
+            edge.clear();
+            entry.key_into(edge);
+            rest.last = Some(RowId(entry.value));
+        }
+    }
+    Ok(())
+}
+
 fn remember<'t>(last: &mut Option<Entry<'t>>, mut visit: impl FnMut(Entry<'t>)) -> impl FnMut(Entry<'t>) {
     move |entry| {
         *last = Some(entry);

@@ -110,6 +110,10 @@ impl Source for MemoryView {
         Ok(read::next(self.table_of(cursor)?, cursor)?)
     }
 
+    fn skip(&self, cursor: &mut Cursor, rows: u64) -> Read<bool> {
+        Ok(read::skip(self.table_of(cursor)?, cursor, rows)?)
+    }
+
     fn row<'a>(&'a self, cursor: &'a Cursor) -> Row<'a> {
         match self.table_of(cursor) {
             Ok(table) => read::row_of(table, cursor.row_id()),

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::reply::Reply;
 use crate::sql::error::sql;
 use crate::sql::executor::table_info;
-use crate::sql::run::{Failure, Host};
+use crate::sql::run::{Host, until_ready};
 use crate::sql::schema::free_elsewhere;
 
 /// Empties the table called `name` and tells how many rows it had. Its sequence goes on, so that no id comes twice.
@@ -18,13 +18,7 @@ pub fn execute(host: &mut dyn Host, name: &str) -> Result<Reply> {
             format!("table {} cannot be truncated, as table {} refers to it: use DELETE", info.def.name, child.name);
         return Err(sql(text));
     }
-    let rows = loop {
-        match host.source().row_count(info.def.id).map_err(Failure::from) {
-            Ok(rows) => break rows,
-            Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
-        }
-    };
+    let rows = until_ready(host, |host| Ok(host.source().row_count(info.def.id)?))?;
     let (tables, changes) = host.write()?;
     if let Some(kept) = tables.truncate_table(info.def.id, changes)? {
         free_elsewhere(kept);

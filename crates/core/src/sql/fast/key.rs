@@ -2,7 +2,9 @@
 
 use super::read::{Condition, Value};
 use crate::sql::table_info::TableInfo;
-use crate::table::catalog::{IndexColumn, IndexDef};
+use crate::sql::vtab::describe::Step;
+use crate::sql::vtab::plan::{EQUAL_ROWS, Plan, Slot};
+use crate::table::catalog::{IndexColumn, IndexDef, IndexId};
 use crate::table::datum::DatumRef;
 use crate::table::key::{KeyBuf, put_column};
 use crate::table::types::{self, Storage};
@@ -65,6 +67,21 @@ pub fn values_of(info: &TableInfo, index: &IndexDef, conditions: &[Condition]) -
     }
     let of = |position: u16| conditions.iter().find(|c| info.def.columns[c.column].position == position);
     index.columns.iter().map(|c| of(c.position).map(|condition| condition.values.clone())).collect()
+}
+
+/// The look-up of these values, for EXPLAIN.
+pub fn step(info: &TableInfo, index: IndexId, values: &KeyValues) -> Step {
+    let slot = |values: &SmallVec<[Value; 1]>| Slot {
+        argument: Some(0),
+        list: values.len() > 1,
+        null_equals: false,
+        sure: true,
+    };
+    let unique = info.def.index(index).is_some_and(|i| i.unique);
+    let columns: SmallVec<[Slot; 4]> = values.iter().map(slot).collect();
+    let questions = values.iter().map(SmallVec::len).max().unwrap_or(1);
+    let rows = if unique { questions as f64 } else { EQUAL_ROWS * questions as f64 };
+    Step::new(&info.def, &Plan::Keys { index, columns, single: unique, reverse: false }, rows)
 }
 
 /// The whole keys of the values: one, or one for each item of the list, each once.

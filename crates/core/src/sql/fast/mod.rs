@@ -4,6 +4,7 @@
 //! parameters, an index that answers all of it. Anything else is SQLite's, also what turns out when a plan runs to need
 //! SQLite's judgement (`run` says None then). Both ways must give the same rows; a differential test sees to it.
 
+mod aggregate;
 mod ahead;
 pub mod key;
 mod range;
@@ -17,6 +18,7 @@ pub use write::insert_many;
 
 use super::run::{Host, Outcome};
 use super::token::Token;
+use super::vtab::describe::Step;
 use crate::error::Result;
 use crate::reply::Reply;
 use crate::table::datum::DatumRef;
@@ -28,6 +30,8 @@ pub enum Plan {
     Select(select::Select),
     /// SELECT by range.
     Range(range::Range),
+    /// SELECT of count(*), min and max.
+    Aggregate(aggregate::Aggregate),
     /// INSERT of values.
     Insert(write::Insert),
     /// UPDATE by key.
@@ -37,9 +41,12 @@ pub enum Plan {
 }
 
 /// Compiles a statement of a known shape; None for any other.
-pub fn compile(host: &mut dyn Host, tokens: &[Token<'_>]) -> Result<Option<Plan>> {
+pub fn compile(host: &mut dyn Host, text: &str, tokens: &[Token<'_>]) -> Result<Option<Plan>> {
     let mut reader = Reader::new(tokens);
     Ok(match tokens.first() {
+        Some(first) if first.is_word("SELECT") && is_aggregate(tokens) => {
+            aggregate::compile(host, &mut reader, text).map(Plan::Aggregate)
+        }
         Some(first) if first.is_word("SELECT") => select::compile(host, &mut reader),
         Some(first) if first.is_word("INSERT") || first.is_word("REPLACE") => {
             write::compile_insert(host, &mut reader).map(Plan::Insert)
@@ -50,13 +57,18 @@ pub fn compile(host: &mut dyn Host, tokens: &[Token<'_>]) -> Result<Option<Plan>
     })
 }
 
+/// Does the SELECT begin with a call?
+fn is_aggregate(tokens: &[Token<'_>]) -> bool {
+    tokens.get(2).is_some_and(|t| t.is_symbol("("))
+}
+
 impl Plan {
-    /// Does it change rows and return none?
-    pub fn only_writes(&self) -> bool {
+    /// Does the statement change rows, and return none?
+    pub fn writes(&self) -> bool {
         match self {
-            Plan::Select(_) | Plan::Range(_) => false,
             Plan::Insert(plan) => !plan.returns(),
             Plan::Update(_) | Plan::Delete(_) => true,
+            _ => false,
         }
     }
 
@@ -66,6 +78,7 @@ impl Plan {
         match self {
             Plan::Select(plan) => plan.parameters,
             Plan::Range(plan) => plan.parameters,
+            Plan::Aggregate(plan) => plan.parameters,
             Plan::Insert(plan) => plan.parameters,
             Plan::Update(plan) => plan.parameters,
             Plan::Delete(plan) => plan.parameters,
@@ -79,8 +92,23 @@ pub fn run(host: &mut dyn Host, plan: &Plan, params: &[DatumRef<'_>]) -> Outcome
     match plan {
         Plan::Select(plan) => select::run(host, plan, params),
         Plan::Range(plan) => range::run(host, plan, params),
+        Plan::Aggregate(plan) => aggregate::run(host, plan, params),
         Plan::Insert(plan) => write::insert(host, plan, params),
         Plan::Update(plan) => write::update(host, plan, params),
         Plan::Delete(plan) => write::delete(host, plan, params),
+    }
+}
+
+impl Plan {
+    /// What it does, for EXPLAIN.
+    pub fn steps(&self) -> Vec<Step> {
+        match self {
+            Plan::Select(plan) => vec![plan.step()],
+            Plan::Range(plan) => vec![plan.step()],
+            Plan::Aggregate(plan) => plan.steps(),
+            Plan::Insert(plan) => vec![plan.step()],
+            Plan::Update(plan) => vec![plan.step()],
+            Plan::Delete(plan) => vec![plan.step()],
+        }
     }
 }

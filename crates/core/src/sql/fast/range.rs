@@ -10,23 +10,27 @@ use crate::limits;
 use crate::reply::Reply;
 use crate::sql::run::{Host, Outcome};
 use crate::sql::table_info::TableInfo;
-use crate::sql::vtab::plan::{Bound, Op, edges, exclude_null};
+use crate::sql::vtab::describe::Step;
+use crate::sql::vtab::plan::{Bound, EQUAL_ROWS, Limit, LimitKind, Op, Plan, Slot, Walk, edges, exclude_null};
 use crate::table::catalog::{IndexDef, IndexId, Method};
 use crate::table::datum::DatumRef;
-use crate::table::key::KeyBuf;
+use crate::table::key::{KeyBuf, put_column};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// SELECT by range.
 pub struct Range {
     info: Arc<TableInfo>,
-    index: IndexId,
+    /// Which index it is of.
+    pub index: IndexId,
     columns: SmallVec<[KeyColumn; 2]>,
     equal: SmallVec<[Value; 2]>,
     low: Option<(Value, bool)>,
     high: Option<(Value, bool)>,
+    not_null: bool,
     desc: bool,
-    reverse: bool,
+    /// From its end to its start.
+    pub reverse: bool,
     limit: Option<Value>,
     output: Output,
     /// Parameters of the statement.
@@ -56,22 +60,107 @@ pub fn compile(
     if conditions.iter().any(|c| c.list) {
         return None;
     }
-    let serve = |index: &IndexDef| serve(info, index, conditions, order);
-    let (index, served) = info.def.indexes.iter().find_map(|index| Some((index, serve(index)?)))?;
-    let next = index.columns.get(served.equal.len());
-    Some(Range {
-        info: info.clone(),
-        index: index.id,
-        columns: KeyColumn::all(info, index),
-        equal: served.equal,
-        low: served.low,
-        high: served.high,
-        desc: next.is_some_and(|c| c.desc),
-        reverse: served.reverse,
-        limit,
-        output,
-        parameters: reader.parameters,
-    })
+    let range = Range::serving(info, conditions, order)?;
+    Some(Range { limit, output, parameters: reader.parameters, ..range })
+}
+
+impl Range {
+    /// The range of the first index that answers all conditions and gives the order.
+    pub fn serving(info: &Arc<TableInfo>, conditions: &[Condition], order: Option<(u16, bool)>) -> Option<Range> {
+        let serve = |index: &IndexDef| serve(info, index, conditions, order);
+        let (index, served) = info.def.indexes.iter().find_map(|index| Some((index, serve(index)?)))?;
+        let next = index.columns.get(served.equal.len());
+        Some(Range {
+            info: info.clone(),
+            index: index.id,
+            columns: KeyColumn::all(info, index),
+            equal: served.equal,
+            low: served.low,
+            high: served.high,
+            not_null: false,
+            desc: next.is_some_and(|c| c.desc),
+            reverse: served.reverse,
+            limit: None,
+            output: Output::default(),
+            parameters: 0,
+        })
+    }
+
+    /// The position of the column that the range is ordered by.
+    pub fn next_position(&self) -> Option<u16> {
+        self.columns.get(self.equal.len()).map(|c| c.column().position)
+    }
+
+    /// Leaves out the entries in which that column is NULL.
+    pub fn exclude_null(&mut self) {
+        self.not_null = true;
+    }
+
+    /// Is that column kept largest first?
+    pub fn is_desc(&self) -> bool {
+        self.desc
+    }
+
+    /// What it does, for EXPLAIN.
+    pub fn step(&self) -> Step {
+        let slot = Slot { argument: Some(0), list: false, null_equals: false, sure: true };
+        let limit = |bound: &Option<(Value, bool)>| {
+            bound.as_ref().map(|(_, inclusive)| Limit { slot, inclusive: *inclusive, kind: LimitKind::Value })
+        };
+        let not_null = Limit { slot, inclusive: false, kind: LimitKind::NotNull };
+        let low = limit(&self.low).or(self.not_null.then_some(not_null));
+        let plan = Plan::Range {
+            index: self.index,
+            equal: self.equal.iter().map(|_| slot).collect(),
+            low,
+            high: limit(&self.high),
+            walk: Walk { reverse: self.reverse, ..Walk::default() },
+        };
+        Step::new(&self.info.def, &plan, EQUAL_ROWS)
+    }
+
+    /// Its bounds, given the parameters.
+    pub fn range(&self, params: &[DatumRef<'_>]) -> Ranged {
+        let mut prefix = KeyBuf::new();
+        for (column, value) in self.columns.iter().zip(&self.equal) {
+            match key::encode(value.get(params), column, &mut prefix) {
+                Encoded::Bytes => {}
+                Encoded::Never => return Ranged::Never,
+                Encoded::Unknown => return Ranged::Unknown,
+            }
+        }
+        let next = self.columns.get(self.equal.len());
+        let bound = |bound: &Option<(Value, bool)>| -> std::result::Result<Bound, Encoded> {
+            let (Some((value, inclusive)), Some(column)) = (bound, next) else { return Ok(None) };
+            let mut key = prefix.clone();
+            match key::encode(value.get(params), column, &mut key) {
+                Encoded::Bytes => Ok(Some((key, *inclusive))),
+                other => Err(other),
+            }
+        };
+        let (mut low, high) = match (bound(&self.low), bound(&self.high)) {
+            (Ok(low), Ok(high)) => (low, high),
+            (Err(Encoded::Unknown), _) | (_, Err(Encoded::Unknown)) => return Ranged::Unknown,
+            _ => return Ranged::Never,
+        };
+        exclude_null(&mut low, &high, &prefix, next.map(KeyColumn::column));
+        if let (true, None, Some(column)) = (self.not_null, &low, next) {
+            let mut key = prefix.clone();
+            put_column(DatumRef::Null, column.column(), &mut key);
+            low = Some((key, false));
+        }
+        Ranged::Between(prefix, low, high)
+    }
+}
+
+/// A range, given the parameters.
+pub enum Ranged {
+    /// The keys with a prefix, between bounds.
+    Between(KeyBuf, Bound, Bound),
+    /// No row can match.
+    Never,
+    /// Only SQLite can judge.
+    Unknown,
 }
 
 /// How an index answers the conditions.
@@ -132,37 +221,19 @@ pub fn run(host: &mut dyn Host, plan: &Range, params: &[DatumRef<'_>]) -> Outcom
         Some(DatumRef::Int(limit)) => u64::try_from(limit).unwrap_or(u64::MAX),
         Some(_) => return Ok(None),
     };
-    let mut prefix = KeyBuf::new();
-    for (column, value) in plan.columns.iter().zip(&plan.equal) {
-        match key::encode(value.get(params), column, &mut prefix) {
-            Encoded::Bytes => {}
-            Encoded::Never => return Ok(Some(Reply::Array(vec![plan.output.header()]))),
-            Encoded::Unknown => return Ok(None),
-        }
+    match plan.range(params) {
+        Ranged::Unknown => Ok(None),
+        Ranged::Never => Ok(Some(Reply::Array(vec![plan.output.header()]))),
+        Ranged::Between(prefix, low, high) => walk(host, plan, (&prefix, &low, &high), limit),
     }
-    let next = plan.columns.get(plan.equal.len());
-    let bound = |bound: &Option<(Value, bool)>| -> std::result::Result<Bound, Encoded> {
-        let (Some((value, inclusive)), Some(column)) = (bound, next) else { return Ok(None) };
-        let mut key = prefix.clone();
-        match key::encode(value.get(params), column, &mut key) {
-            Encoded::Bytes => Ok(Some((key, *inclusive))),
-            other => Err(other),
-        }
-    };
-    let (mut low, high) = match (bound(&plan.low), bound(&plan.high)) {
-        (Ok(low), Ok(high)) => (low, high),
-        (Err(Encoded::Unknown), _) | (_, Err(Encoded::Unknown)) => return Ok(None),
-        _ => return Ok(Some(Reply::Array(vec![plan.output.header()]))),
-    };
-    exclude_null(&mut low, &high, &prefix, next.map(KeyColumn::column));
-    walk(host, plan, (&prefix, &low, &high), limit).map(Some)
 }
 
 /// Rows between two looks at the clock.
 const ROWS_PER_LOOK: usize = 4096;
 
-fn walk(host: &mut dyn Host, plan: &Range, range: (&KeyBuf, &Bound, &Bound), limit: u64) -> Outcome<Reply> {
+fn walk(host: &mut dyn Host, plan: &Range, range: (&KeyBuf, &Bound, &Bound), limit: u64) -> Outcome<Option<Reply>> {
     let deadline_ns = host.deadline_ns();
+    let slice_end_ns = host.slice_end_ns();
     let (from, to) = edges(range.0, range.1, range.2, plan.desc);
     let access = Access::Range { index: plan.index, from, to, reverse: plan.reverse, keys_only: false };
     let mut rows = vec![plan.output.header()];
@@ -178,12 +249,17 @@ fn walk(host: &mut dyn Host, plan: &Range, range: (&KeyBuf, &Bound, &Bound), lim
             return Err(Error::new(Code::Limit, text).into());
         }
         if rows.len() % ROWS_PER_LOOK == 0 {
-            let late = deadline_ns.is_some_and(|deadline| host.monotonic_ns() > deadline);
+            let now_ns = host.monotonic_ns();
+            if slice_end_ns.is_some_and(|end| now_ns > end) {
+                // Only what SQLite runs goes on elsewhere.
+                return Ok(None);
+            }
+            let late = deadline_ns.is_some_and(|deadline| now_ns > deadline);
             if late || host.is_cancelled() {
                 return Err(Error::new(Code::Cancelled, "the statement took too long or was cancelled").into());
             }
         }
         more = (rows.len() as u64) <= limit && host.source().next(&mut cursor)?;
     }
-    Ok(Reply::Array(rows))
+    Ok(Some(Reply::Array(rows)))
 }

@@ -65,6 +65,16 @@ impl<'t> Reader<'t> {
         self.peek().is_some_and(|t| t.is_word(word))
     }
 
+    /// The byte of the text at which the next token begins.
+    pub fn place(&self) -> usize {
+        self.peek().map_or(0, |token| token.start)
+    }
+
+    /// The byte of the text at which the last token ended.
+    pub fn end_before(&self) -> usize {
+        self.at.checked_sub(1).map_or(0, |before| self.tokens[before].end())
+    }
+
     /// Steps over a word; None if it is not the next token.
     pub fn word(&mut self, word: &str) -> Option<()> {
         self.peek().filter(|t| t.is_word(word))?;

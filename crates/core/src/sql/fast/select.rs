@@ -9,6 +9,7 @@ use crate::reply::{Blob, Reply};
 use crate::sql::executor::reply;
 use crate::sql::run::{Host, Outcome};
 use crate::sql::table_info::TableInfo;
+use crate::sql::vtab::describe::Step;
 use crate::table::batch::Batch;
 use crate::table::catalog::{IndexId, TableId};
 use crate::table::datum::DatumRef;
@@ -118,6 +119,11 @@ impl Select {
     #[inline]
     pub fn place(&self) -> (TableId, IndexId) {
         (self.info.def.id, self.index)
+    }
+
+    /// What it does, for EXPLAIN.
+    pub fn step(&self) -> Step {
+        key::step(&self.info, self.index, &self.values)
     }
 
     /// Appends the key that the statement will look up, if it is one.

@@ -11,6 +11,7 @@ use crate::sql::dml::upsert::Upserting;
 use crate::sql::executor::in_scope;
 use crate::sql::run::{Failure, Host, Outcome, Run, Traits};
 use crate::sql::table_info::TableInfo;
+use crate::sql::vtab::describe::Step;
 use crate::sql::write::{self, Given, OnConflict};
 use crate::table::batch::Batch;
 use crate::table::catalog::IndexId;
@@ -221,6 +222,29 @@ struct Target {
     index: IndexId,
     columns: SmallVec<[KeyColumn; 2]>,
     values: KeyValues,
+}
+
+impl Insert {
+    /// What it does, for EXPLAIN.
+    pub fn step(&self) -> Step {
+        let rows = self.values.len() / self.width.max(1);
+        let (table, words) = (self.info.def.name.clone(), format!("values into {}", self.info.def.name));
+        Step { table, path: "values".into(), rows: rows.to_string(), words, ..Step::default() }
+    }
+}
+
+impl Update {
+    /// What it does, for EXPLAIN.
+    pub fn step(&self) -> Step {
+        key::step(&self.target.info, self.target.index, &self.target.values)
+    }
+}
+
+impl Delete {
+    /// What it does, for EXPLAIN.
+    pub fn step(&self) -> Step {
+        key::step(&self.target.info, self.target.index, &self.target.values)
+    }
 }
 
 impl Target {

@@ -5,17 +5,20 @@ mod dml;
 mod effects;
 mod mishaps;
 mod oracle;
+mod plans;
 mod statements;
+mod transactions;
 
-use super::run::{Host, Portion, Shape};
+use super::control::Control;
+use super::run::{Host, Portion, Shape, number_after};
 use super::{Sql, execute};
 use crate::engine::{Engine, Memory, Source, Wanted};
 use crate::error::Result;
 use crate::keyspace::Wants;
 use crate::reply::Reply;
-use crate::table::catalog::Catalog;
+use crate::table::catalog::{Catalog, TableId};
 use crate::table::datum::{Datum, DatumRef};
-use crate::txn::{TableChanges, Tables};
+use crate::txn::{TableChanges, Tables, Transaction};
 use std::ops::Range;
 
 /// Tables and their SQL, without a keyspace.
@@ -23,6 +26,8 @@ pub struct TestStore {
     pub tables: Tables,
     pub sql: Sql,
     pub changes: TableChanges,
+    /// The transaction that BEGIN opened.
+    pub transaction: Option<Transaction>,
     /// Rows of the value that every key has.
     pub value: Vec<Vec<Datum>>,
     clock_ns: u64,
@@ -40,6 +45,7 @@ impl TestStore {
             tables: Tables::new(engine),
             sql: Sql::default(),
             changes: TableChanges::new(Wants::REDO),
+            transaction: None,
             value: Vec::new(),
             clock_ns: 0,
             deadline_ns: None,
@@ -128,10 +134,22 @@ impl Host for TestStore {
         &self.tables.catalog
     }
     fn source(&self) -> &dyn Source {
-        self.tables.source()
+        self.transaction.as_ref().map_or(&self.tables, |transaction| &transaction.tables).source()
     }
     fn write(&mut self) -> Result<(&mut Tables, &mut TableChanges)> {
-        Ok((&mut self.tables, &mut self.changes))
+        Ok(match &mut self.transaction {
+            None => (&mut self.tables, &mut self.changes),
+            Some(transaction) => (&mut transaction.tables, &mut transaction.changes),
+        })
+    }
+    fn next_number(&mut self, table: TableId, at_least: i64) -> Result<i64> {
+        match &self.transaction {
+            None => number_after(self.tables.engine().sequence(table)?.max(at_least)),
+            Some(transaction) => transaction.next_number(&mut self.tables, table, at_least, &mut self.changes),
+        }
+    }
+    fn control(&mut self, control: &Control) -> Result<Reply> {
+        transactions::control(self, control).map(|()| Reply::Int(0))
     }
     fn fetch(&mut self, wanted: &Wanted) -> Result<()> {
         let fetched = self.tables.engine().fetch(wanted)()?;

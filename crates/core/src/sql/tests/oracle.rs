@@ -36,7 +36,7 @@ impl Pair {
         pair
     }
 
-    fn ask_theirs(&mut self, text: &str, params: &[Datum]) -> Outcome {
+    pub fn ask_theirs(&mut self, text: &str, params: &[Datum]) -> Outcome {
         let mut statement = self.theirs.prepare(text, false).unwrap_or_else(|error| panic!("{text}: {error}"));
         for (i, value) in params.iter().enumerate() {
             statement.bind(i + 1, value.as_ref()).unwrap();
@@ -65,6 +65,11 @@ impl Pair {
         }
     }
 
+    /// Writes the same to both.
+    pub fn both(&mut self, text: &str, params: &[Datum]) {
+        assert_eq!(self.ask_theirs(text, params), self.ask_ours(text, params), "{text} {params:?}");
+    }
+
     /// Asks both; ours with and without the fast path.
     pub fn check(&mut self, text: &str, params: &[Datum], ordered: bool) {
         let theirs = sorted(self.ask_theirs(text, params), ordered);
@@ -84,11 +89,11 @@ impl Pair {
         self.ours.sql.fast_path = true;
     }
 
-    fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+    pub fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
         choices[self.random.below(choices.len() as u64) as usize]
     }
 
-    fn chance(&mut self, percent: u64) -> bool {
+    pub fn chance(&mut self, percent: u64) -> bool {
         self.random.below(100) < percent
     }
 
@@ -140,7 +145,10 @@ impl Pair {
                 let values: Vec<String> = (0..count).map(|_| self.value(kind, params)).collect();
                 format!("{column} IN ({})", values.join(", "))
             }
-            11 => format!("{column} {}", self.pick(&["IS NULL", "IS NOT NULL", "LIKE 'a%'", "GLOB 'a*'", "IS 5"])),
+            11 => format!(
+                "{column} {}",
+                self.pick(&["IS NULL", "IS NOT NULL", "LIKE 'a%'", "LIKE 'A' || '_'", "GLOB 'a*'", "IS 5"])
+            ),
             12 => format!("{column} = {} COLLATE {}", self.value(kind, params), self.pick(&["NOCASE", "BINARY"])),
             _ => {
                 let (other, _) = columns[self.random.below(columns.len() as u64) as usize];
@@ -248,10 +256,10 @@ pub fn fill(pair: &mut Pair) {
     }
 }
 
-fn query(pair: &mut Pair) {
+pub fn query(pair: &mut Pair) {
     let mut params = Params::new();
     let joined: Vec<(&str, &str)> = T.iter().chain(&U).copied().collect();
-    let (text, ordered) = match pair.random.below(8) {
+    let (text, ordered) = match pair.random.below(13) {
         0..=3 => {
             let list = pair.pick(&["*", "id, c", "b, a AS q", "id"]);
             let conditions = pair.conditions(&T, &mut params);
@@ -274,6 +282,39 @@ fn query(pair: &mut Pair) {
             let conditions = pair.conditions(&T, &mut params);
             let what = format!("{}, count(*), sum(a), max(id), min(b)", if group == "d" { "lower(d)" } else { group });
             (format!("SELECT {what} FROM t WHERE {conditions} GROUP BY {group}"), false)
+        }
+        8 => {
+            // Pages after a row, in the order of some index or of none.
+            let columns = pair.pick(&["a, b", "c, a", "d, b", "x, y", "b, a", "a, b, c", "id, a"]);
+            let (table, all) = if columns == "x, y" { ("u", &U[..]) } else { ("t", &T[..]) };
+            let kinds = columns.split(", ").map(|name| all.iter().find(|(c, _)| *c == name).unwrap().1);
+            let values: Vec<String> = kinds.map(|kind| pair.value(kind, &mut params)).collect();
+            let op = pair.pick(&["<", "<=", ">", ">="]);
+            let conditions = if pair.chance(50) { "TRUE".into() } else { pair.conditions(all, &mut params) };
+            (format!("SELECT * FROM {table} WHERE ({columns}) {op} ({}) AND {conditions}", values.join(", ")), false)
+        }
+        9 => {
+            let columns = pair.pick(&["a", "c", "a, b", "b, a", "id", "c, a", "a, c", "lower(d)"]);
+            let conditions = pair.conditions(&T, &mut params);
+            let order = if pair.chance(50) { format!(" ORDER BY {columns}") } else { String::new() };
+            (format!("SELECT DISTINCT {columns} FROM t WHERE {conditions}{order}"), false)
+        }
+        10 => {
+            let what = pair.pick(&["id", "a, id", "c, id", "b DESC, a, id"]);
+            let conditions = if pair.chance(50) { "TRUE".into() } else { pair.condition(&T[..2], &mut params) };
+            let (limit, offset) = (pair.random.below(9), pair.random.below(40));
+            (format!("SELECT id, a FROM t WHERE {conditions} ORDER BY {what} LIMIT {limit} OFFSET {offset}"), true)
+        }
+        11 => {
+            let what =
+                pair.pick(&["count(*)", "min(a)", "max(a), min(id)", "count(c)", "min(c), max(c)", "max(b), count(*)"]);
+            let conditions = match pair.random.below(3) {
+                0 => "TRUE".into(),
+                1 => pair.condition(&T, &mut params),
+                _ => pair.conditions(&T, &mut params),
+            };
+            let text = format!("SELECT {what} FROM t WHERE {conditions}");
+            (text.replace(" WHERE TRUE", ""), true)
         }
         _ => {
             let inner = pair.conditions(&U, &mut params);

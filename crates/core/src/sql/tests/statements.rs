@@ -178,7 +178,7 @@ fn explain_names_the_access_path() {
         ("SELECT * FROM t WHERE a = 5 AND b > 7 AND b <= 90", "range of index i of t: a = ? and b > ? and b <= ?"),
         ("SELECT * FROM t WHERE a = 5 AND b = 7", "key look-up in i of t by a, b"),
         ("SELECT * FROM t ORDER BY a DESC, b DESC", "whole index i of t in its order, backward"),
-        ("SELECT max(a) FROM t", "whole index i of t in its order, backward"),
+        ("SELECT max(a) + 1 FROM t", "whole index i of t in its order, backward, index only"),
         ("SELECT * FROM t WHERE s = 'x'", "full scan of t"),
         ("SELECT * FROM t WHERE id > 5", "full scan of t"),
         ("SELECT * FROM u WHERE id > 190", "range of index PRIMARY of u: id > ?"),
@@ -188,7 +188,15 @@ fn explain_names_the_access_path() {
             "SELECT * FROM u AS v JOIN t ON t.id = v.x WHERE v.id = 1",
             "v: key look-up in PRIMARY of u by id\nhash look-up in PRIMARY of t by id",
         ),
-        ("SELECT 1", "SCAN CONSTANT ROW"),
+        ("SELECT 1", "one row of constants"),
+        (
+            "SELECT count(*), max(a) FROM t",
+            "number of rows of t, as it is kept\nfirst entry: whole index i of t in its order, backward",
+        ),
+        ("SELECT count(*) AS n FROM t WHERE a = 5 AND b > 7", "count by range of index i of t: a = ? and b > ?"),
+        ("SELECT min(b) FROM t WHERE a = ?", "first entry: range of index i of t: a = ? and b is not NULL"),
+        ("UPDATE t SET a = 1 WHERE id = 5", "hash look-up in PRIMARY of t by id"),
+        ("INSERT INTO u VALUES (1000, 2), (1001, 3)", "values into u"),
     ] {
         assert_eq!(plan, store.plan(text), "{text}");
     }

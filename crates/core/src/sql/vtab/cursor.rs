@@ -1,14 +1,15 @@
 //! Walks one table along the access path that was planned: xFilter, xNext, xColumn.
 
-use super::plan::{Bound, Plan, Slot, edges, exclude_null};
+use super::plan::{Bound, Limit, LimitKind, Plan, Slot, Walk, edges, exclude_null};
+use super::row_values::unpack;
 use super::transient::Transient;
-use crate::engine::{Access, Cursor, Source};
+use crate::engine::{Access, Cursor, Edge, Source};
 use crate::sql::run::{Outcome, Run};
 use crate::sql::sqlite::value;
 use crate::table::batch::Batch;
 use crate::table::catalog::{IndexColumn, IndexDef, IndexId, TableDef};
 use crate::table::datum::{Datum, DatumRef};
-use crate::table::key::{KeyBuf, put_column};
+use crate::table::key::{KeyBuf, column_len, put_column, put_text_prefix, take_column};
 use crate::table::row::{Row, RowLayout};
 use crate::table::row_id::RowId;
 use crate::table::types::{self, Collation, Storage};
@@ -28,10 +29,16 @@ pub struct TableCursor {
     row_id: RowId,
     keys: Batch,
     ids: Vec<RowId>,
-    /// The ranges still to be walked, as pairs of edges.
+    /// The ranges still to be walked.
     ranges: Vec<Range>,
     range: usize,
-    reverse: bool,
+    walk: Walk,
+    /// Rows still to be skipped.
+    skip: u64,
+    /// What the index keys hold, when they are read in the place of rows.
+    key_columns: SmallVec<[KeyColumn; 8]>,
+    /// The number of its step in the plan, when the statement is analysed.
+    pub step: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +49,16 @@ enum State {
     Single,
     /// On the row of the engine's cursor.
     Walking,
+    /// On the entry of the engine's cursor over an index.
+    WalkingIndex,
+}
+
+/// A column in the keys of an index.
+#[derive(Clone, Copy)]
+struct KeyColumn {
+    position: u16,
+    desc: bool,
+    storage: Storage,
 }
 
 struct Range {
@@ -85,6 +102,7 @@ impl TableCursor {
         self.cursor.close();
         self.ranges.clear();
         self.state = State::Done;
+        self.walk = Walk::default();
         let arguments = Arguments { values: arguments, def };
         match plan {
             Plan::All => self.seek(run, def, &Access::All),
@@ -95,21 +113,33 @@ impl TableCursor {
                 self.ids.extend(values.iter().filter_map(row_id_of));
                 self.seek_ids(run, def)
             }
-            Plan::Keys { index, columns, single } => {
+            Plan::Keys { index, columns, single, reverse } => {
                 let Some(index) = def.index(*index) else { return Err(lost_index()) };
                 // SAFETY: the caller's promise.
                 match unsafe { arguments.keys(index, columns)? } {
-                    Some(keys) => self.seek_keys(run, def, index, &keys, *single),
+                    Some(mut keys) => {
+                        if *reverse {
+                            keys.reverse();
+                        }
+                        self.seek_keys(run, def, index, &keys, *single)
+                    }
                     None => self.seek(run, def, &Access::All),
                 }
             }
-            Plan::Range { index, equal, low, high, reverse } => {
+            Plan::Range { index, equal, low, high, walk } => {
                 let Some(index) = def.index(*index) else { return Err(lost_index()) };
-                self.reverse = *reverse;
+                self.walk = *walk;
                 // SAFETY: the caller's promise.
-                unsafe { arguments.ranges(index, equal, low, high, &mut self.ranges)? };
-                if *reverse {
+                unsafe {
+                    arguments.ranges(index, equal, [low, high], &mut self.ranges)?;
+                    self.skip = arguments.number(walk.offset);
+                }
+                if walk.reverse {
                     self.ranges.reverse();
+                }
+                self.key_columns.clear();
+                if walk.index_only {
+                    self.key_columns.extend(KeyColumn::all(def, index));
                 }
                 self.range = 0;
                 self.seek_next_range(run, def)
@@ -171,13 +201,55 @@ impl TableCursor {
             let ranges = std::mem::take(&mut self.ranges);
             let range = &ranges[self.range];
             let (from, to) = edges(&range.prefix, &range.low, &range.high, range.desc);
-            let access = Access::Range { index: range.index, from, to, reverse: self.reverse, keys_only: false };
-            let result = self.seek(run, def, &access);
+            let result = self.seek_range(run, def, range.index, from, to);
             self.ranges = ranges;
             self.range += 1;
             result?;
         }
         Ok(())
+    }
+
+    fn seek_range(
+        &mut self,
+        run: &mut Run<'_>,
+        def: &TableDef,
+        index: IndexId,
+        from: Edge<'_>,
+        to: Edge<'_>,
+    ) -> Outcome<()> {
+        let Walk { reverse, index_only, .. } = self.walk;
+        self.seek(run, def, &Access::Range { index, from, to, reverse, keys_only: index_only })?;
+        if self.state == State::Walking && self.skip > 0 {
+            // Counted, not read.
+            let skip = std::mem::take(&mut self.skip);
+            let found = run.host.source().skip(&mut self.cursor, skip)?;
+            self.state = if found { State::Walking } else { State::Done };
+        }
+        if self.state == State::Walking && index_only {
+            self.state = State::WalkingIndex;
+        }
+        Ok(())
+    }
+
+    /// Goes from one value of the first columns of the index to the next.
+    fn jump(&mut self, run: &mut Run<'_>, def: &TableDef) -> Outcome<()> {
+        let mut prefix = KeyBuf::new();
+        let key = self.cursor.key();
+        for column in &self.key_columns[..usize::from(self.walk.distinct)] {
+            let length = column_len(&key[prefix.len()..], column.desc).ok_or_else(damaged_key)?;
+            let start = prefix.len();
+            prefix.extend_from_slice(&key[start..start + length]);
+        }
+        self.state = State::Done;
+        let ranges = std::mem::take(&mut self.ranges);
+        let range = &ranges[self.range - 1];
+        let (from, to) = edges(&range.prefix, &range.low, &range.high, range.desc);
+        let result = match self.walk.reverse {
+            true => self.seek_range(run, def, range.index, from, Edge::Before(&prefix)),
+            false => self.seek_range(run, def, range.index, Edge::After(&prefix), to),
+        };
+        self.ranges = ranges;
+        result
     }
 
     fn seek_equal(
@@ -206,6 +278,10 @@ impl TableCursor {
             self.state = State::Done;
             return Ok(());
         }
+        if self.walk.distinct > 0 && self.state == State::WalkingIndex {
+            self.jump(run, def)?;
+            return if self.state == State::Done { self.seek_next_range(run, def) } else { Ok(()) };
+        }
         if !run.host.source().next(&mut self.cursor)? {
             self.state = State::Done;
             return self.seek_next_range(run, def);
@@ -219,20 +295,52 @@ impl TableCursor {
         self.state == State::Done
     }
 
-    /// The current row.
+    /// Gives the value at a position of the current row.
     #[inline]
-    pub fn row<'a>(&'a self, source: &'a dyn Source) -> Option<Row<'a>> {
+    pub fn value(&self, source: &dyn Source, position: u16, give: impl FnOnce(DatumRef<'_>)) {
         match (self.state, &self.layout) {
-            (State::Walking, _) => Some(source.row(&self.cursor)),
-            (State::Single, Some(layout)) => Some(Row::new(&self.row, layout)),
-            _ => None,
+            (State::Walking, _) => give(source.row(&self.cursor).get(position)),
+            (State::WalkingIndex, _) => give(self.key_value(position).as_ref()),
+            (State::Single, Some(layout)) => give(Row::new(&self.row, layout).get(position)),
+            _ => give(DatumRef::Null),
         }
+    }
+
+    /// The value of a column in the current index key.
+    fn key_value(&self, position: u16) -> Datum {
+        let mut key = self.cursor.key();
+        for column in &self.key_columns {
+            if column.position == position {
+                return take_column(&mut key, column.desc, column.storage).unwrap_or(Datum::Null);
+            }
+            key = column_len(key, column.desc).map_or(&[], |length| &key[length..]);
+        }
+        Datum::Null
     }
 
     /// The current row's id.
     pub fn row_id(&self) -> RowId {
-        if self.state == State::Walking { self.cursor.row_id() } else { self.row_id }
+        match self.state {
+            State::Walking | State::WalkingIndex => self.cursor.row_id(),
+            _ => self.row_id,
+        }
     }
+}
+
+impl KeyColumn {
+    fn all<'a>(def: &'a TableDef, index: &'a IndexDef) -> impl Iterator<Item = KeyColumn> + 'a {
+        let storage = |position: u16| def.stored[usize::from(position)].storage;
+        index.columns.iter().map(move |c| KeyColumn {
+            position: c.position,
+            desc: c.desc,
+            storage: storage(c.position),
+        })
+    }
+}
+
+#[cold]
+fn damaged_key() -> crate::sql::run::Failure {
+    crate::error::Error::new(crate::error::Code::Bug, "cursor.rs: an index key that is none").into()
 }
 
 /// The hash table for a column, from the second question on; the first one is answered by a scan.
@@ -249,6 +357,7 @@ fn transient(run: &mut Run<'_>, def: &TableDef, position: u16) -> Outcome<Option
     let collation = def.column_at(position).map_or(Collation::Binary, |c| c.collation);
     let column = IndexColumn { position, desc: false, collation };
     let made = Rc::new(Transient::build(run.host.source(), def.id, column)?);
+    run.rows_read += made.rows();
     run.transients.insert(name, made.clone());
     Ok(Some(made))
 }
@@ -381,6 +490,18 @@ impl Arguments<'_> {
         Ok(Some(keys))
     }
 
+    /// The number in an argument; 0 when it is none or negative.
+    ///
+    /// # Safety
+    /// As for `all`.
+    unsafe fn number(&self, argument: Option<u8>) -> u64 {
+        // SAFETY: the caller's promise.
+        match argument.map(|argument| unsafe { value::read(self.values[usize::from(argument)]) }) {
+            Some(DatumRef::Int(number)) => u64::try_from(number).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
     /// The ranges to walk, in key order. Where only SQLite can judge, the range is wider.
     ///
     /// # Safety
@@ -389,21 +510,22 @@ impl Arguments<'_> {
         &self,
         index: &IndexDef,
         equal: &[Slot],
-        low: &Option<(Slot, bool)>,
-        high: &Option<(Slot, bool)>,
+        limits: [&Option<Limit>; 2],
         ranges: &mut Vec<Range>,
     ) -> Outcome<()> {
         let mut prefixes = vec![KeyBuf::new()];
-        for (slot, column) in equal.iter().zip(&index.columns) {
+        for (i, (slot, column)) in equal.iter().zip(&index.columns).enumerate() {
+            let before = prefixes.clone();
             // SAFETY: the caller's promise.
             if !unsafe { self.extend(&mut prefixes, slot, column)? } {
-                ranges.extend(prefixes.drain(..).map(|prefix| Range::new(prefix, index, None, None, equal.len())));
+                ranges.extend(before.into_iter().map(|prefix| Range::new(prefix, index, None, None, i)));
                 return Ok(());
             }
         }
         // SAFETY: the caller's promise.
-        let (low, high) = unsafe { (self.bound(low, index, equal.len())?, self.bound(high, index, equal.len())?) };
-        let (Some(low), Some(high)) = (low, high) else { return Ok(()) };
+        let bounds = unsafe { limits.map(|limit| self.bound(limit, index, equal.len())) };
+        let [low, high] = bounds;
+        let (Some(low), Some(high)) = (low?, high?) else { return Ok(()) };
         for prefix in prefixes {
             ranges.push(Range::new(prefix, index, low.clone(), high.clone(), equal.len()));
         }
@@ -414,19 +536,72 @@ impl Arguments<'_> {
     ///
     /// # Safety
     /// As for `all`.
-    unsafe fn bound(&self, bound: &Option<(Slot, bool)>, index: &IndexDef, column: usize) -> Outcome<Option<Bound>> {
-        let Some((slot, inclusive)) = bound else { return Ok(Some(None)) };
-        let column = &index.columns[column];
+    unsafe fn bound(&self, limit: &Option<Limit>, index: &IndexDef, column: usize) -> Outcome<Option<Bound>> {
+        let Some(limit) = limit else { return Ok(Some(None)) };
+        let columns = &index.columns[column..];
+        let mut key = KeyBuf::new();
         // SAFETY: the caller's promise.
-        Ok(match unsafe { self.single(slot, column.position)? } {
-            None => Some(None),
-            Some(None) => None,
-            Some(Some(value)) => {
-                let mut key = KeyBuf::new();
-                put_column(value.as_ref(), column, &mut key);
-                Some(Some((key, *inclusive)))
+        unsafe {
+            match limit.kind {
+                LimitKind::Row(count) => return self.row_bound(limit, &columns[..usize::from(count)]),
+                LimitKind::Like | LimitKind::Glob => return self.pattern_bound(limit, &columns[0]),
+                LimitKind::NotNull => put_column(DatumRef::Null, &columns[0], &mut key),
+                LimitKind::Value => match self.single(&limit.slot, columns[0].position)? {
+                    None => return Ok(Some(None)),
+                    Some(None) => return Ok(None),
+                    Some(Some(value)) => put_column(value.as_ref(), &columns[0], &mut key),
+                },
             }
-        })
+        }
+        Ok(Some(Some((key, limit.inclusive))))
+    }
+
+    /// The bound by several columns at once; of their values as many as can be judged here.
+    ///
+    /// # Safety
+    /// As for `all`.
+    unsafe fn row_bound(&self, limit: &Limit, columns: &[IndexColumn]) -> Outcome<Option<Bound>> {
+        let Some(argument) = limit.slot.argument else { return Ok(Some(None)) };
+        // SAFETY: the caller's promise; the value is copied before SQLite runs again.
+        let DatumRef::Blob(packed) = (unsafe { value::read(self.values[usize::from(argument)]) }) else {
+            return Ok(Some(None));
+        };
+        let values = unpack(packed);
+        let (mut key, mut used) = (KeyBuf::new(), 0);
+        for (column, value) in columns.iter().zip(&values) {
+            let storage = self.def.stored[usize::from(column.position)].storage;
+            let text;
+            let value = match (storage, value) {
+                (Storage::Text, Datum::Int(i)) => {
+                    text = Datum::text(i.to_string());
+                    &text
+                }
+                _ => value,
+            };
+            let Fitted::Value(value) = fit(value, storage, true, false) else { break };
+            put_column(value, column, &mut key);
+            used += 1;
+        }
+        // A row that equals the values that count here is decided by the others.
+        let inclusive = limit.inclusive || used < values.len();
+        Ok(Some((used > 0).then_some((key, inclusive))))
+    }
+
+    /// The keys of the texts that begin as the pattern does; all texts when it begins with a wildcard.
+    ///
+    /// # Safety
+    /// As for `all`.
+    unsafe fn pattern_bound(&self, limit: &Limit, column: &IndexColumn) -> Outcome<Option<Bound>> {
+        // SAFETY: the caller's promise.
+        let values = unsafe { self.all(&limit.slot, Storage::Text)? };
+        let Some(Datum::Text(pattern)) = values.first() else {
+            return Ok(if values.first() == Some(&Datum::Null) { None } else { Some(None) });
+        };
+        let wildcards: &[u8] = if limit.kind == LimitKind::Like { b"%_" } else { b"*?[" };
+        let length = pattern.iter().position(|b| wildcards.contains(b) || *b == 0).unwrap_or(pattern.len());
+        let mut key = KeyBuf::new();
+        put_text_prefix(&pattern[..length], column, &mut key);
+        Ok(Some(Some((key, true))))
     }
 }
 

@@ -8,8 +8,9 @@
 //! catches its panics (invariant 12). xBegin and its kin are missing on purpose: atomicity is ours, by undo scopes.
 
 pub mod cursor;
-mod describe;
+pub mod describe;
 pub mod plan;
+pub mod row_values;
 pub mod transient;
 
 use super::run::{Current, Failure, Outcome, Run};
@@ -23,7 +24,8 @@ use crate::table::row_id::RowId;
 use crate::table::types::Collation;
 use cursor::TableCursor;
 use libsqlite3_sys as ffi;
-use plan::{Choice, Field, Op, Plan, Question, Term};
+use plan::{Choice, Field, Grouping, Op, Plan, Question, RowTerm, Term};
+use row_values::Hint;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -87,7 +89,7 @@ static MODULE: ffi::sqlite3_module = ffi::sqlite3_module {
     xSync: None,
     xCommit: None,
     xRollback: None,
-    xFindFunction: None,
+    xFindFunction: Some(row_values::find_function),
     xRename: None,
     xSavepoint: None,
     xRelease: None,
@@ -154,7 +156,9 @@ fn declaration(info: &TableInfo) -> String {
         let collation =
             if c.collation == Collation::Binary { String::new() } else { format!(" COLLATE {}", name(c.collation)) };
         let hidden = if c.hidden { " HIDDEN" } else { "" };
-        format!("{} {}{hidden}{collation}", quote_name(&c.name), c.ctype.sqlite_name())
+        // SQLite does not check it; it knows then that min() need not look for NULLs.
+        let not_null = if c.not_null { " NOT NULL" } else { "" };
+        format!("{} {}{hidden}{not_null}{collation}", quote_name(&c.name), c.ctype.sqlite_name())
     };
     let columns: Vec<String> = info.def.columns.iter().map(column).collect();
     format!("CREATE TABLE x({})", columns.join(", "))
@@ -207,7 +211,7 @@ unsafe fn parts<'a>(cursor: *mut ffi::sqlite3_vtab_cursor) -> (&'a mut TableCurs
 unsafe extern "C" fn x_filter(
     cursor: *mut ffi::sqlite3_vtab_cursor,
     plan: c_int,
-    _: *const c_char,
+    step: *const c_char,
     argc: c_int,
     argv: *mut *mut ffi::sqlite3_value,
 ) -> c_int {
@@ -218,15 +222,43 @@ unsafe extern "C" fn x_filter(
         if argc == 0 { &[] } else { unsafe { std::slice::from_raw_parts(argv, argc as usize) } };
     guarded(&table.current, |run| {
         let plans = table.plans.borrow();
+        let def = &table.info.def;
+        if run.traits.analyzes && !step.is_null() {
+            // SAFETY: the text is the one that `answer` gave with this plan.
+            let text = unsafe { CStr::from_ptr(step) }.to_string_lossy();
+            cursor.step = describe::Step::unpack(&text).map_or(0, |(number, _)| number);
+            run.timed(cursor.step).loops += 1;
+        }
         // SAFETY: the arguments are those of this call, as many as `x_best_index` asked for with this plan.
-        unsafe { cursor.filter(run, &table.info.def, &plans[plan as usize], arguments) }
+        watched(run, cursor, |run, cursor| unsafe { cursor.filter(run, def, &plans[plan as usize], arguments) })
     })
+}
+
+/// Moves a cursor; when the statement is analysed, the row and the time are counted.
+#[inline]
+fn watched(
+    run: &mut Run<'_>,
+    cursor: &mut TableCursor,
+    go: impl FnOnce(&mut Run<'_>, &mut TableCursor) -> Outcome<()>,
+) -> Outcome<()> {
+    if !run.traits.analyzes {
+        return go(run, cursor);
+    }
+    let (start_ns, read) = (run.host.monotonic_ns(), run.rows_read);
+    go(run, cursor)?;
+    let (spent_ns, read) = (run.host.monotonic_ns().saturating_sub(start_ns), run.rows_read - read);
+    let (step, found) = (cursor.step, u64::from(!cursor.is_done()));
+    let timed = run.timed(step);
+    timed.ns += spent_ns;
+    timed.yielded += found;
+    timed.visited += found + read;
+    Ok(())
 }
 
 unsafe extern "C" fn x_next(cursor: *mut ffi::sqlite3_vtab_cursor) -> c_int {
     // SAFETY: SQLite passes a cursor of `x_open`.
     let (cursor, table) = unsafe { parts(cursor) };
-    guarded(&table.current, |run| cursor.next(run, &table.info.def))
+    guarded(&table.current, |run| watched(run, cursor, |run, cursor| cursor.next(run, &table.info.def)))
 }
 
 unsafe extern "C" fn x_eof(cursor: *mut ffi::sqlite3_vtab_cursor) -> c_int {
@@ -248,11 +280,9 @@ unsafe extern "C" fn x_column(
     }
     guarded(&table.current, |run| {
         let source = run.host.source();
-        let row = cursor.row(source);
-        let column = table.info.def.columns.get(column as usize);
-        let value = row.zip(column).map_or(DatumRef::Null, |(row, column)| row.get(column.position));
+        let Some(column) = table.info.def.columns.get(column as usize) else { return Ok(()) };
         // SAFETY: the context is that of this call.
-        unsafe { value::answer(context, value) };
+        cursor.value(source, column.position, |value| unsafe { value::answer(context, value) });
         Ok(())
     })
 }
@@ -279,8 +309,13 @@ unsafe extern "C" fn x_best_index(table: *mut ffi::sqlite3_vtab, info: *mut ffi:
             source,
             statistics: &statistics,
             terms: &asked.terms,
+            rows: &asked.rows,
+            complete: asked.complete && !run.traits.row_values,
             order: &asked.order,
+            grouping: asked.grouping,
             limit: asked.limit,
+            offset: asked.offset,
+            reads: asked.reads.as_deref(),
         });
         // SAFETY: the structure is that of this call, and the choice uses its constraints.
         unsafe { table.answer(info, &choice, run) };
@@ -291,8 +326,16 @@ unsafe extern "C" fn x_best_index(table: *mut ffi::sqlite3_vtab, info: *mut ffi:
 /// SQLite's question in our words.
 struct Asked {
     terms: SmallVec<[Term; 8]>,
+    rows: SmallVec<[RowTerm; 1]>,
+    /// The columns that follow in the comparison whose first column is still to come: place, constraint, position.
+    next: SmallVec<[(i64, usize, u16); 4]>,
+    /// All conditions are among the terms.
+    complete: bool,
     order: SmallVec<[(Field, bool); 4]>,
+    grouping: Grouping,
     limit: Option<u64>,
+    offset: Option<usize>,
+    reads: Option<SmallVec<[u16; 16]>>,
 }
 
 /// What a LIMIT that is not known yet is taken for.
@@ -302,17 +345,36 @@ impl Asked {
     /// # Safety
     /// `info` is the structure of the running xBestIndex call.
     unsafe fn read(table: &Table, info: *mut ffi::sqlite3_index_info, run: &Run<'_>) -> Asked {
-        let mut asked = Asked { terms: SmallVec::new(), order: SmallVec::new(), limit: None };
         // SAFETY: the caller's promise: the arrays have the lengths that the structure tells.
-        let (constraints, order) =
-            unsafe { (array((*info).aConstraint, (*info).nConstraint), array((*info).aOrderBy, (*info).nOrderBy)) };
+        let (constraints, order, distinct, used) = unsafe {
+            let constraints = array((*info).aConstraint, (*info).nConstraint);
+            let order = array((*info).aOrderBy, (*info).nOrderBy);
+            (constraints, order, ffi::sqlite3_vtab_distinct(info), (*info).colUsed)
+        };
+        let mut asked = Asked {
+            terms: SmallVec::new(),
+            rows: SmallVec::new(),
+            next: SmallVec::new(),
+            complete: true,
+            order: order.iter().filter_map(|o| Some((field(table, o.iColumn)?, o.desc != 0))).collect(),
+            grouping: match distinct {
+                1 => Grouping::Group,
+                2 => Grouping::Distinct,
+                3 => Grouping::DistinctOrder,
+                _ => Grouping::Order,
+            },
+            limit: None,
+            offset: None,
+            reads: reads(table, used),
+        };
         for (number, constraint) in constraints.iter().enumerate() {
-            if constraint.usable != 0 {
-                // SAFETY: the caller's promise.
-                unsafe { asked.add(table, info, number, constraint, run) };
+            if constraint.usable == 0 {
+                asked.complete = false;
+                continue;
             }
+            // SAFETY: the caller's promise.
+            unsafe { asked.add(table, info, number, constraint, run) };
         }
-        asked.order.extend(order.iter().filter_map(|o| Some((field(table, o.iColumn)?, o.desc != 0))));
         asked
     }
 
@@ -329,26 +391,74 @@ impl Asked {
         // SAFETY: the caller's promise.
         let literal = || unsafe { literal(info, number) };
         let code = i32::from(constraint.op);
-        if code == ffi::SQLITE_INDEX_CONSTRAINT_LIMIT {
-            self.limit = match literal() {
-                Some(Datum::Int(limit)) => u64::try_from(limit).ok(),
-                _ => Some(LIMIT_GUESS),
-            };
-            return;
+        match code {
+            ffi::SQLITE_INDEX_CONSTRAINT_LIMIT => {
+                self.limit = match literal() {
+                    Some(Datum::Int(limit)) => u64::try_from(limit).ok(),
+                    _ => Some(LIMIT_GUESS),
+                };
+                return;
+            }
+            ffi::SQLITE_INDEX_CONSTRAINT_OFFSET => {
+                self.offset = Some(number);
+                return;
+            }
+            _ => {}
         }
-        let (Some(op), Some(field)) = (op(code), field(table, constraint.iColumn)) else { return };
+        let field = field(table, constraint.iColumn);
+        if let (Some(hint), Some(Field::Position(position))) = (row_values::hint(code), field) {
+            return self.add_hint(hint, number, position, literal());
+        }
         // SAFETY: the caller's promise.
         let (list, collation) = unsafe {
             let collation = ffi::sqlite3_vtab_collation(info, number as c_int);
             let collation = if collation.is_null() { c"BINARY" } else { CStr::from_ptr(collation) };
             (ffi::sqlite3_vtab_in(info, number as c_int, -1) != 0, collation_named(collation.to_bytes()))
         };
-        let Some(collation) = collation else { return };
+        let (Some(op), Some(field), Some(collation)) = (op(code), field, collation) else {
+            self.complete = false;
+            return;
+        };
         let literal = if list { None } else { literal() };
         let sure = literal.is_some() && !run.traits.casts;
         let parameter = literal.is_none() && run.traits.parameters;
         self.terms.push(Term { number, field, op, list, collation, literal, sure, parameter });
     }
+
+    /// SQLite tells the hints of a comparison from its last column to the first.
+    fn add_hint(&mut self, hint: Hint, number: usize, position: u16, place: Option<Datum>) {
+        match hint {
+            Hint::Next => {
+                if let Some(Datum::Int(place)) = place {
+                    self.next.push((place, number, position));
+                }
+            }
+            Hint::First(op) => {
+                let mut row = RowTerm {
+                    op,
+                    numbers: SmallVec::from_slice(&[number]),
+                    positions: SmallVec::from_slice(&[position]),
+                };
+                self.next.sort_unstable();
+                for (expected, (place, number, position)) in (1..).zip(self.next.drain(..)) {
+                    // Columns of other tables leave gaps, behind which nothing is of use.
+                    if place == expected {
+                        row.numbers.push(number);
+                        row.positions.push(position);
+                    }
+                }
+                self.rows.push(row);
+            }
+        }
+    }
+}
+
+/// The positions of the columns that a statement reads; None: perhaps all.
+fn reads(table: &Table, used: u64) -> Option<SmallVec<[u16; 16]>> {
+    const REST: u64 = 1 << 63;
+    let columns = &table.info.def.columns;
+    let is_used = |(i, _): &(usize, &crate::table::catalog::ColumnDef)| used >> i & 1 == 1;
+    (used & REST == 0).then(|| columns.iter().enumerate().take(63).filter(is_used).map(|(_, c)| c.position).collect())
 }
 
 fn op(code: i32) -> Option<Op> {
@@ -360,6 +470,9 @@ fn op(code: i32) -> Option<Op> {
         ffi::SQLITE_INDEX_CONSTRAINT_GE => Op::GreaterOrEqual,
         ffi::SQLITE_INDEX_CONSTRAINT_LT => Op::Less,
         ffi::SQLITE_INDEX_CONSTRAINT_LE => Op::LessOrEqual,
+        ffi::SQLITE_INDEX_CONSTRAINT_ISNOTNULL => Op::NotNull,
+        ffi::SQLITE_INDEX_CONSTRAINT_LIKE => Op::Like,
+        ffi::SQLITE_INDEX_CONSTRAINT_GLOB => Op::Glob,
         _ => return None,
     })
 }
@@ -396,7 +509,7 @@ impl Table {
     ///
     /// # Safety
     /// `info` is the structure of the running xBestIndex call, whose constraints the choice uses.
-    unsafe fn answer(&self, info: *mut ffi::sqlite3_index_info, choice: &Choice, run: &Run<'_>) {
+    unsafe fn answer(&self, info: *mut ffi::sqlite3_index_info, choice: &Choice, run: &mut Run<'_>) {
         let number = {
             let mut plans = self.plans.borrow_mut();
             plans.iter().position(|p| *p == choice.plan).unwrap_or_else(|| {
@@ -409,7 +522,8 @@ impl Table {
             for (argument, &constraint) in choice.arguments.iter().enumerate() {
                 let usage = &mut *(*info).aConstraintUsage.add(constraint);
                 usage.argvIndex = argument as c_int + 1;
-                usage.omit = u8::from(choice.exact);
+                let skips = choice.offset() == Some(constraint);
+                usage.omit = u8::from(choice.exact || skips || choice.hints.contains(&constraint));
                 if ffi::sqlite3_vtab_in(info, constraint as c_int, -1) != 0 {
                     ffi::sqlite3_vtab_in(info, constraint as c_int, 1);
                 }
@@ -420,8 +534,9 @@ impl Table {
             (*info).orderByConsumed = c_int::from(choice.ordered && (*info).nOrderBy > 0);
             (*info).idxFlags = if choice.is_single() { ffi::SQLITE_INDEX_SCAN_UNIQUE } else { 0 };
             if run.traits.explains {
-                let words = describe::words(&self.info.def, &choice.plan);
-                (*info).idxStr = connection::owned_by_sqlite(&words);
+                run.steps += 1;
+                let step = describe::Step::new(&self.info.def, &choice.plan, choice.rows).packed(run.steps);
+                (*info).idxStr = connection::owned_by_sqlite(&step);
                 (*info).needToFreeIdxStr = 1;
             }
         }

@@ -41,6 +41,11 @@ impl Transient {
         Ok(made)
     }
 
+    /// Rows in it.
+    pub fn rows(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
     fn add(&mut self, value: DatumRef<'_>, id: RowId) {
         // NULL equals nothing. Entries past 2^32 - 1 cannot be: a table of that many rows is no memory table.
         if value.is_null() || self.entries.len() >= NONE as usize {

@@ -1,0 +1,333 @@
+//! BEGIN, COMMIT and their kin, and what becomes of a command inside a transaction.
+//!
+//! Statements read and write the transaction's own tables, which `Statement` gives them. A command that has keys runs on
+//! the transaction's private entries of these, and what it changes is kept until COMMIT; other commands act at once, and
+//! those that change keys they do not name are refused.
+
+use super::context::{Context, Origin};
+use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::sql::{STATEMENT, Statement, bare};
+use super::table::Command;
+use crate::engine::{ReadError, WriteFailure};
+use crate::error::{Code, Error, Result};
+use crate::reply::Reply;
+use crate::session::{Session, SessionId};
+use crate::sql::Host;
+use crate::sql::control::Control;
+use crate::state::State;
+use crate::txn::private_keys::Name;
+use crate::txn::{Effect, Transaction, commit, undo};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+const fn row(name: &'static str, run: Run, usage: &'static str, summary: &'static str) -> Spec {
+    let flags = STATEMENT.union(Flags::NOSCRIPT).union(Flags::NO_MULTI);
+    let cost = "O(N) for N rows and keys written, for COMMIT; O(T) for T tables, for BEGIN";
+    Spec::row(Group::Table, name, run, -1, flags, Keys::None, "peryton", cost, usage, summary)
+}
+
+pub(super) const COMMANDS: &[Spec] = &[
+    row("begin", bare, "[TRANSACTION] [READ ONLY]", "Opens a transaction over tables and keys."),
+    row("start", bare, "TRANSACTION [READ ONLY]", "Opens a transaction, as BEGIN does."),
+    row("commit", bare, "", "Makes everything in the transaction visible at once, or refuses with CONFLICT."),
+    row("end", bare, "", "Ends the transaction as COMMIT does."),
+    row("rollback", bare, "[TO savepoint]", "Forgets what was done in the transaction, or since a savepoint."),
+    row("savepoint", bare, "name", "Sets a mark in the transaction that ROLLBACK TO goes back to."),
+    row("release", bare, "name", "Forgets a savepoint and keeps what was done since."),
+];
+
+/// Carries out a statement about the session's transaction.
+pub(super) fn control(ctx: &mut Context<'_>, control: &Control) -> Result<Reply> {
+    match ctx.origin {
+        Origin::Script | Origin::ReadOnlyScript => {
+            return Err(refused("a script: what it does is one step anyway"));
+        }
+        Origin::Exec => return Err(refused("MULTI and EXEC, which are a transaction of their own")),
+        Origin::Client | Origin::Retry => {}
+    }
+    let open = ctx.session.transaction.as_mut();
+    match (control, open) {
+        (Control::Begin { read_only }, None) => begin(ctx, *read_only),
+        (Control::Begin { .. }, Some(_)) => Err(Error::new(Code::Sql, "a transaction is open already")),
+        (Control::Savepoint(name), None) => {
+            begin(ctx, false)?;
+            let Some(transaction) = &mut ctx.session.transaction else { return Ok(Reply::Ok) };
+            transaction.by_savepoint = true;
+            transaction.savepoint(name).map(|()| Reply::Ok)
+        }
+        (Control::Commit, None) => Err(Error::new(Code::Sql, "cannot commit: no transaction is open")),
+        (Control::Rollback, None) => Err(Error::new(Code::Sql, "cannot roll back: no transaction is open")),
+        (Control::Release(name) | Control::RollbackTo(name), None) => {
+            Err(Error::new(Code::Sql, format!("no such savepoint: {name}")))
+        }
+        (Control::Commit, Some(_)) => commit(ctx),
+        (Control::Rollback, Some(_)) => {
+            forget(ctx.state, ctx.session);
+            Ok(Reply::Ok)
+        }
+        (Control::Savepoint(name), Some(transaction)) => transaction.savepoint(name).map(|()| Reply::Ok),
+        (Control::Release(name), Some(transaction)) => match transaction.release(name)? {
+            true => commit(ctx),
+            false => Ok(Reply::Ok),
+        },
+        (Control::RollbackTo(name), Some(transaction)) => {
+            transaction.rollback_to(name, &mut ctx.state.keyspace).map(|()| Reply::Ok)
+        }
+    }
+}
+
+fn refused(place: &str) -> Error {
+    Error::new(Code::Sql, format!("BEGIN, COMMIT, ROLLBACK and savepoints are not allowed in {place}"))
+}
+
+fn begin(ctx: &mut Context<'_>, read_only: bool) -> Result<Reply> {
+    if !ctx.session.watched.is_empty() {
+        return Err(Error::new(Code::Sql, "WATCH is for MULTI: UNWATCH before BEGIN"));
+    }
+    let began = ctx.state.transactions.begin(ctx.session.id, &mut ctx.state.keyspace);
+    match Transaction::begin(&mut ctx.state.tables, began, read_only) {
+        Ok(transaction) => {
+            ctx.session.transaction = Some(Box::new(transaction));
+            Ok(Reply::Ok)
+        }
+        Err(error) => {
+            ctx.state.transactions.end(began, &mut ctx.state.keyspace);
+            Err(error)
+        }
+    }
+}
+
+/// Rolls back the session's transaction, if it has one.
+pub(super) fn forget(state: &mut State, session: &mut Session) {
+    if let Some(transaction) = session.transaction.take() {
+        state.transactions.stats.rolled_back += u64::from(transaction.ended.is_none());
+        state.transactions.end(transaction.began, &mut state.keyspace);
+    }
+}
+
+fn commit(ctx: &mut Context<'_>) -> Result<Reply> {
+    let Some(transaction) = ctx.session.transaction.take() else { return Ok(Reply::Ok) };
+    let began = transaction.began;
+    let result = match &transaction.ended {
+        Some(why) => Err(why.clone()),
+        None => publish(ctx, *transaction),
+    };
+    let stats = &mut ctx.state.transactions.stats;
+    match &result {
+        Ok(()) => stats.committed += 1,
+        Err(error) if error.code == Code::Conflict => stats.conflicts += 1,
+        Err(_) => stats.rolled_back += 1,
+    }
+    ctx.state.transactions.end(began, &mut ctx.state.keyspace);
+    result.map(|()| Reply::Ok)
+}
+
+/// Makes what a transaction wrote everybody's, all of it or, on any error, none.
+fn publish(ctx: &mut Context<'_>, transaction: Transaction) -> Result<()> {
+    if !transaction.has_written() {
+        return Ok(());
+    }
+    check_keys(ctx.state, &transaction)?;
+    loop {
+        match publish_rows(ctx, &transaction) {
+            Ok(()) => break,
+            Err(ReadError::Failed(error)) => return Err(error),
+            // The store does nothing else meanwhile; if one day it does, everything is to be checked again, as it is.
+            Err(ReadError::NotReady(wanted)) => Statement::new(ctx).fetch(&wanted)?,
+        }
+    }
+    let now = ctx.state.transactions.now();
+    if ctx.state.transactions.len() > 1 {
+        commit::claim_rows(transaction.overlay(), &mut ctx.state.transactions.claims, now);
+    }
+    transaction.keys.commit(&mut ctx.state.keyspace, &mut ctx.effect.keys);
+    Ok(())
+}
+
+/// An error if a key that the transaction read or wrote has changed since it began.
+fn check_keys(state: &mut State, transaction: &Transaction) -> Result<()> {
+    for (db, key) in transaction.keys.used() {
+        // A key whose time is up has changed, seen or not.
+        let expired = |entry: crate::keyspace::entry::EntryRef<'_>| entry.is_expired(state.clock.now_ms);
+        if state.keyspace.shared.watches.may_have_changed(*db, key, transaction.began)
+            || state.keyspace.databases[*db].get(&key[..]).is_some_and(expired)
+        {
+            return Err(commit::conflict(&format!("key {}", String::from_utf8_lossy(key))));
+        }
+    }
+    Ok(())
+}
+
+fn publish_rows(ctx: &mut Context<'_>, transaction: &Transaction) -> std::result::Result<(), ReadError> {
+    let overlay = transaction.overlay();
+    if overlay.is_clean() {
+        return Ok(());
+    }
+    commit::check_rows(overlay, &ctx.state.tables, &ctx.state.transactions.claims, transaction.began)?;
+    let changes = &mut ctx.effect.tables;
+    let scope = ctx.state.tables.open(changes);
+    let result = commit::write_rows(overlay, &mut ctx.state.tables, changes);
+    match result {
+        Ok(()) => ctx.state.tables.keep(changes, scope),
+        Err(_) => ctx.state.tables.undo(changes, scope),
+    }
+    result.map_err(|error| match error.failure {
+        WriteFailure::NotReady(wanted) => ReadError::NotReady(wanted),
+        WriteFailure::Failed(error) => ReadError::Failed(error),
+        other => ReadError::Failed(Error::new(Code::Bug, format!("transact.rs: {other:?} at COMMIT"))),
+    })
+}
+
+/// Runs a command of a session that has a transaction.
+#[cold]
+pub(super) fn run(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> Result<Reply> {
+    let spec = command.spec;
+    let Some(transaction) = &mut ctx.session.transaction else { return (spec.run)(ctx, args) };
+    if let Some(why) = &transaction.ended {
+        return if ends_transaction(args) || spec.group == Group::Connection && spec.name != "select" {
+            (spec.run)(ctx, args)
+        } else {
+            Err(why.clone())
+        };
+    }
+    transaction.follow(&ctx.state.tables.catalog);
+    let is_write = spec.flags.contains(Flags::WRITE);
+    match spec.group {
+        Group::Transactions => {
+            let text = format!("{} is not allowed inside a transaction of BEGIN", spec.name.to_uppercase());
+            Err(Error::new(Code::Sql, text))
+        }
+        // Scripts come back here with each of their commands.
+        Group::Table | Group::Scripting => (spec.run)(ctx, args),
+        _ if spec.keys.has_keys() => {
+            let positions = spec.keys.positions(args).unwrap_or_default();
+            let db = ctx.session.db;
+            let names: Vec<Name> = positions.iter().map(|(at, _)| (db, Box::from(args[*at]))).collect();
+            names.iter().for_each(|name| {
+                // Expired keys go before anything of theirs is copied.
+                ctx.keys_in(db).peek(&name.1);
+            });
+            if let Some(transaction) = &mut ctx.session.transaction {
+                if is_write && transaction.read_only {
+                    return Err(read_only());
+                }
+                names.iter().for_each(|name| transaction.keys.note_use(name.clone()));
+            }
+            with_private_keys(ctx, &names, is_write, |ctx| (spec.run)(ctx, args))
+        }
+        _ if is_write => Err(Error::new(
+            Code::Sql,
+            format!("{} is not allowed inside a transaction: it names no keys", spec.name.to_uppercase()),
+        )),
+        // SCAN, KEYS and their kin see what the transaction has written.
+        _ if spec.flags.contains(Flags::READONLY) && !transaction.keys.is_empty() => {
+            let names = transaction.keys.names();
+            with_private_keys(ctx, &names, false, |ctx| (spec.run)(ctx, args))
+        }
+        _ => (spec.run)(ctx, args),
+    }
+}
+
+/// The error of a write in a transaction that may only read.
+pub(super) fn read_only() -> Error {
+    Error::new(Code::ReadOnly, "the transaction is READ ONLY")
+}
+
+/// Does a request end a transaction that was ended already?
+fn ends_transaction(args: &[&[u8]]) -> bool {
+    let text = match args {
+        [name, text, ..] if name.eq_ignore_ascii_case(b"sql") => text,
+        [name, _, text, ..] if name.eq_ignore_ascii_case(b"sql.bind") => text,
+        [name, ..] => name,
+        [] => return false,
+    };
+    let text = text.trim_ascii_start();
+    let end = text.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(text.len());
+    [&b"commit"[..], b"end", b"rollback"].iter().any(|word| text[..end].eq_ignore_ascii_case(word))
+        && !text.windows(4).any(|word| word.eq_ignore_ascii_case(b" to "))
+}
+
+/// Runs `body` on the private entries of some keys. What it changes of them stays private; what it changes of others
+/// makes it fail.
+pub(super) fn with_private_keys(
+    ctx: &mut Context<'_>,
+    names: &[Name],
+    writes: bool,
+    body: impl FnOnce(&mut Context<'_>) -> Result<Reply>,
+) -> Result<Reply> {
+    let Some(mut transaction) = ctx.session.transaction.take() else { return body(ctx) };
+    if !writes && !names.iter().any(|name| transaction.keys.holds(name)) {
+        // Nothing private is concerned, so this is a read like any other.
+        ctx.session.transaction = Some(transaction);
+        return body(ctx);
+    }
+    let lent = match transaction.keys.lend(&mut ctx.state.keyspace, names, writes) {
+        Ok(lent) => lent,
+        Err(error) => {
+            ctx.session.transaction = Some(transaction);
+            return Err(error);
+        }
+    };
+    let wants = crate::keyspace::Wants::REDO | crate::keyspace::Wants::UNDO;
+    let mut effect = Effect::new(wants, ctx.state.events_wanted());
+    let origin = if ctx.origin == Origin::Client { Origin::Exec } else { ctx.origin };
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let Context { state, session, .. } = ctx;
+        body(&mut Context { state, session, effect: &mut effect, origin, ready: None })
+    }));
+    let stray = lent.has_stray(&effect.keys, ctx.state.clock.now_ms);
+    if stray {
+        let effect = std::mem::replace(&mut effect, Effect::new(wants, Default::default()));
+        // Made just now on this very state, so it can be taken back.
+        let undone = undo::undo(effect, &mut ctx.state.keyspace, &mut ctx.state.tables);
+        debug_assert!(undone.is_ok());
+    }
+    let others = transaction.keys.take_back(&mut ctx.state.keyspace, lent, effect.keys, transaction.wants_undo());
+    for change in others {
+        if let crate::keyspace::Change::Key { db, key, .. } = &change {
+            ctx.state.keyspace.shared.watches.touch(*db, key);
+        }
+        ctx.effect.keys.other(|| change);
+    }
+    ctx.session.transaction = Some(transaction);
+    match result {
+        Ok(_) if stray => {
+            Err(Error::new(Code::Sql, "inside a transaction a command may change no keys but those it names"))
+        }
+        Ok(result) => result,
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// Ends the transactions that have been idle, or hold on to what is long gone, for too long.
+pub fn keep_house(state: &mut State) {
+    let sessions: Vec<SessionId> = state.transactions.sessions().collect();
+    let idle_ms_max = state.config.transaction_idle_timeout_ms;
+    for id in sessions {
+        let Some(session) = state.sessions.get_mut(&id) else { continue };
+        if session.blocked.is_some() {
+            // It waits for a read in another thread.
+            session.active_ms = state.clock.now_ms;
+        }
+        let idle_ms = state.clock.now_ms - session.active_ms;
+        let Some(transaction) = &mut session.transaction else { continue };
+        if transaction.ended.is_some() {
+            continue;
+        }
+        let why = if idle_ms_max > 0 && idle_ms > idle_ms_max {
+            let text = format!("the transaction was idle for {idle_ms} ms and is rolled back");
+            Error::new(Code::Cancelled, text)
+        } else if transaction.copied_since(&state.tables) > state.config.view_bytes {
+            let text = format!(
+                "snapshot too old: since the transaction began, others changed more than {} bytes; it is rolled back",
+                state.config.view_bytes
+            );
+            Error::new(Code::Conflict, text)
+        } else {
+            continue;
+        };
+        let began = transaction.began;
+        transaction.end(why);
+        state.transactions.stats.expired += 1;
+        state.transactions.end(began, &mut state.keyspace);
+    }
+}

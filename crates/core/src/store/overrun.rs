@@ -1,0 +1,98 @@
+//! What holds the baton for too long, a script or a statement, as those see it who wait, and how they end it: all that can
+//! be asked of a store without the baton.
+
+use crate::error::{Code, Error, Result};
+use crate::procedure::{Watch, budget};
+use crate::reply::Reply;
+use crate::session::SessionId;
+use crate::state::State;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Tells of the script or statement that runs and ends it, from any thread and without the baton.
+pub struct Overrun {
+    scripts: Arc<Watch>,
+    statements: Arc<Watch>,
+    /// Sessions to be killed when the baton is free.
+    doomed: Mutex<Vec<SessionId>>,
+    /// An instant, and what the store's steady clock showed then.
+    opened: (Instant, u64),
+}
+
+impl Overrun {
+    /// For a store that was opened at an instant, when its steady clock showed this.
+    pub(super) fn new(state: &State, opened: (Instant, u64)) -> Overrun {
+        Overrun {
+            scripts: state.scripts.watch().clone(),
+            statements: state.statement_watch.clone(),
+            doomed: Mutex::default(),
+            opened,
+        }
+    }
+
+    /// The store's steady clock, nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        let (opened, opened_ns) = self.opened;
+        opened_ns + opened.elapsed().as_nanos() as u64
+    }
+
+    /// How long what runs has been running; None when nothing does.
+    pub fn running_for(&self) -> Option<Duration> {
+        let since_ns = self.scripts.running_since_ns().or_else(|| self.statements.running_since_ns())?;
+        Some(Duration::from_nanos(self.now_ns().saturating_sub(since_ns)))
+    }
+
+    /// True when the running script has run a command that writes.
+    pub fn has_written(&self) -> bool {
+        self.scripts.has_written()
+    }
+
+    /// What others get to hear meanwhile.
+    pub fn busy(&self) -> Error {
+        match self.statements.owner() {
+            Some(id) if !self.scripts.is_running() => Error::new(
+                Code::Busy,
+                format!("Peryton is busy running a statement. You can only call CANCEL {id} or CLIENT KILL ID {id}."),
+            ),
+            _ => budget::busy(),
+        }
+    }
+
+    /// Ends the running script soon, unless it has written: what SCRIPT KILL answers.
+    pub fn kill_script(&self) -> Result<()> {
+        self.scripts.kill()
+    }
+
+    /// Ends the statement of a session soon, as far as it runs now; what it wrote is taken back. False: it has none.
+    pub fn cancel(&self, session: SessionId) -> bool {
+        self.statements.cancel(session)
+    }
+
+    /// The reply to a request that ends what runs: SCRIPT KILL, FUNCTION KILL, CANCEL and CLIENT KILL ID. None: the
+    /// request needs the baton.
+    pub fn answer(&self, args: &[&[u8]]) -> Option<Reply> {
+        self.running_for()?;
+        let is = |arg: &[u8], word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
+        let number = |arg: &[u8]| std::str::from_utf8(arg).ok().and_then(|text| text.parse::<SessionId>().ok());
+        match args {
+            [command, what] if is(what, "KILL") && (is(command, "SCRIPT") || is(command, "FUNCTION")) => {
+                Some(self.kill_script().map_or_else(Reply::Error, |()| Reply::Ok))
+            }
+            [command, id] if is(command, "CANCEL") => {
+                Some(Reply::Int(number(id).is_some_and(|id| self.cancel(id)).into()))
+            }
+            [command, what, by, id] if is(command, "CLIENT") && is(what, "KILL") && is(by, "ID") => {
+                let id = number(id).filter(|id| self.cancel(*id));
+                self.doomed.lock().extend(id);
+                Some(Reply::Int(id.is_some().into()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The sessions that were killed while the baton was not to be had.
+    pub(super) fn take_doomed(&self) -> Vec<SessionId> {
+        std::mem::take(&mut *self.doomed.lock())
+    }
+}
