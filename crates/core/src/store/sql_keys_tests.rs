@@ -55,7 +55,9 @@ fn what_is_looked_up_and_what_is_read_in_order_is_what_a_table_gives() {
             client.call(&["ZADD", "k", &score.to_string(), &format!("m{i}")]);
         }
         client.call(&["SQL", "INSERT INTO z SELECT member, score, rank FROM zset('k')"]);
-        for _ in 0..60 {
+        for i in 0..60 {
+            // Every third read goes on in another thread, on a copy of the value.
+            client.call(&["CONFIG", "SET", "statement-slice", if i % 3 == 0 { "0" } else { "60000000" }]);
             let number = random.below(70) as i64 - 35;
             let bound = if random.below(2) == 0 { format!("{number}") } else { format!("{number}.5") };
             let conditions = [
@@ -227,4 +229,28 @@ fn others_are_served_between_slices() {
     std::thread::sleep(Duration::from_millis(3));
     client.store.enter().keep_house(Vec::new());
     assert_eq!(Reply::Int(left), other.call(&["DBSIZE"]));
+}
+
+#[test]
+fn what_a_transaction_stores_and_deletes_is_its_own_until_commit() {
+    let a = Client::new();
+    let b = a.another();
+    a.call(&["SQL", "CREATE TABLE t (id INT PRIMARY KEY)"]);
+    a.call(&["SQL", "INSERT INTO t VALUES (1), (2), (3)"]);
+    a.call(&["SET", "gone:1", "v"]);
+    a.call(&["SET", "gone:2", "v"]);
+    a.call(&["BEGIN"]);
+    a.call(&["SQL", "INSERT INTO t VALUES (4)"]);
+    assert_eq!(Reply::Int(4), a.call(&["SQL", "SELECT id FROM t STORE INTO LIST 'ids'"]));
+    assert_eq!(Reply::Int(2), a.call(&["SQL", "DELETE FROM keys WHERE key GLOB 'gone:*'"]));
+    assert_eq!(vec!["4"], rows(&a, "SELECT value FROM list('ids') WHERE position = 3"));
+    assert_eq!(Reply::Int(2), b.call(&["EXISTS", "gone:1", "gone:2", "ids"]));
+    a.call(&["ROLLBACK"]);
+    assert_eq!(Reply::Int(2), b.call(&["EXISTS", "gone:1", "gone:2", "ids"]));
+    a.call(&["BEGIN"]);
+    assert_eq!(Reply::Int(3), a.call(&["SQL", "SELECT id FROM t STORE INTO LIST 'ids'"]));
+    assert_eq!(Reply::Int(2), a.call(&["SQL", "DELETE FROM keys WHERE key GLOB 'gone:*'"]));
+    a.call(&["COMMIT"]);
+    assert_eq!(Reply::Int(3), b.call(&["LLEN", "ids"]));
+    assert_eq!(Reply::Int(0), b.call(&["EXISTS", "gone:1", "gone:2"]));
 }
