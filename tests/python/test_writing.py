@@ -36,7 +36,10 @@ def test_upserts_in_both_spellings(table: Any) -> None:
 def test_returning(table: Any) -> None:
     rows = table.sql("INSERT INTO t (id, name) VALUES (?, ?) RETURNING id, upper(name) AS loud, visits", [9, "Ida"])
     assert (rows.columns, list(rows)) == (("id", "loud", "visits"), [(9, "IDA", 1)])
-    assert list(table.sql("UPDATE t SET visits = visits + id WHERE id < 3 RETURNING *")) == [(1, "Ada", 2), (2, "Bo", 3)]
+    assert list(table.sql("UPDATE t SET visits = visits + id WHERE id < 3 RETURNING *")) == [
+        (1, "Ada", 2),
+        (2, "Bo", 3),
+    ]
     assert list(table.sql("DELETE FROM t WHERE id > 2 RETURNING name")) == [("Cy",), ("Ida",)]
     assert list(table.sql("REPLACE INTO t VALUES (1, 'A', 0) RETURNING name")) == [("A",)]
     assert len(all_rows(table)) == 2
@@ -55,7 +58,10 @@ def test_many_rows_at_once(table: Any) -> None:
     insert = "INSERT INTO t VALUES (?, ?, ?)"
     assert table.sql_many(insert, ((i, f"n{i}", None if i % 2 else i) for i in range(100, 350)), batch=100) == 250
     assert table.sql("SELECT count(*), count(visits) FROM t").one() == (253, 128)
-    assert table.sql_many("UPDATE t SET name = :name WHERE id = :id", [{"id": 1, "name": "A"}, {"id": 2, "name": "B"}]) == 2
+    assert (
+        table.sql_many("UPDATE t SET name = :name WHERE id = :id", [{"id": 1, "name": "A"}, {"id": 2, "name": "B"}])
+        == 2
+    )
     assert table.sql_many("DELETE FROM t WHERE id = ?", [[100], [101], [1000]]) == 2
     assert table.sql_many(insert, []) == 0
     assert table.sql("SELECT name FROM t WHERE id = 1").scalar() == "A"
@@ -63,10 +69,10 @@ def test_many_rows_at_once(table: Any) -> None:
 
 def test_many_rows_fail_together(table: Any) -> None:
     before = all_rows(table)
-    with pytest.raises(peryton.Error, match="UNIQUE constraint failed"):
+    with pytest.raises(peryton.ConstraintError, match="UNIQUE constraint failed"):
         table.sql_many("INSERT INTO t VALUES (?, ?, ?)", [(7, "a", 1), (8, "b", 1), (1, "c", 1)])
     assert all_rows(table) == before
-    with pytest.raises(peryton.Error, match="UNIQUE constraint failed"):
+    with pytest.raises(peryton.ConstraintError, match="UNIQUE constraint failed"):
         table.sql_many("INSERT INTO t VALUES (?, ?, ?)", [(7, "a", 1), (8, "b", 1), (1, "c", 1)], batch=2)
     assert len(all_rows(table)) == len(before) + 2, "the first batch stays"
     with pytest.raises(ValueError, match="row 2 has 1 values, the first one has 2"):
@@ -75,7 +81,7 @@ def test_many_rows_fail_together(table: Any) -> None:
         table.sql_many("UPDATE t SET name = ? WHERE id = ?", [({1}, 1)])
     with pytest.raises(OverflowError):
         table.sql_many("UPDATE t SET visits = ? WHERE id = ?", [(2**63, 1)])
-    with pytest.raises(peryton.Error, match="may not return rows"):
+    with pytest.raises(peryton.SqlError, match="may not return rows"):
         table.sql_many("SELECT ?", [(1,)])
     with pytest.raises(ValueError, match="no value for the parameter :name"):
         table.sql_many("UPDATE t SET name = :name", [{"name": "a"}, {}])
@@ -84,8 +90,15 @@ def test_many_rows_fail_together(table: Any) -> None:
 
 
 def test_many_rows_of_all_kinds(door: Any) -> None:
-    door.sql("CREATE TABLE k (id INT PRIMARY KEY, a ANY)" if False else "CREATE TABLE k (id INT PRIMARY KEY, r REAL, b BLOB, d DATE, m DECIMAL(6, 2), f BOOLEAN)")
-    rows = [(1, 1.5, b"\xff\x00", date(2026, 11, 30), Decimal("1.50"), True), (2, None, bytearray(b"x"), None, None, False)]
+    door.sql(
+        "CREATE TABLE k (id INT PRIMARY KEY, a ANY)"
+        if False
+        else "CREATE TABLE k (id INT PRIMARY KEY, r REAL, b BLOB, d DATE, m DECIMAL(6, 2), f BOOLEAN)"
+    )
+    rows = [
+        (1, 1.5, b"\xff\x00", date(2026, 11, 30), Decimal("1.50"), True),
+        (2, None, bytearray(b"x"), None, None, False),
+    ]
     assert door.sql_many("INSERT INTO k VALUES (?, ?, ?, ?, ?, ?)", rows) == 2
     found = list(door.sql("SELECT id, r, b, d, m + 0, f FROM k ORDER BY id"))
     assert found == [(1, 1.5, b"\xff\x00", "2026-11-30", 1.5, 1), (2, None, b"x", None, None, 0)]
@@ -106,7 +119,10 @@ def test_rows_to_keys_and_keys_to_rows(table: Any) -> None:
     assert table.sql("SELECT name, id FROM t STORE INTO HASH 'names'").rowcount == 3
     assert table.command("HGET", "names", "Bo") == b"2"
     assert table.sql("SELECT name, id * 10 FROM t STORE INTO ZSET ?", ["board"]).rowcount == 3
-    assert list(table.sql("SELECT member FROM zset('board') WHERE score >= 20 ORDER BY score DESC")) == [("Cy",), ("Bo",)]
+    assert list(table.sql("SELECT member FROM zset('board') WHERE score >= 20 ORDER BY score DESC")) == [
+        ("Cy",),
+        ("Bo",),
+    ]
     joined = "SELECT t.id FROM zset('board') z JOIN t ON t.name = z.member ORDER BY z.score"
     assert list(table.sql(joined)) == [(1,), (2,), (3,)]
     assert table.sql("INSERT INTO t (id, name) SELECT value + 100, field FROM hash('names')").rowcount == 3
