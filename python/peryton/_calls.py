@@ -85,7 +85,9 @@ def many(text: str, rows: Iterable[Parameters], batch: int) -> Iterator[Call[int
 
 
 def _plain_value(value: Value) -> Any:
-    return _bind(value)[1]
+    """A value as int, float, str or bytes."""
+    plain = _bind(value)[1]
+    return bytes(plain) if isinstance(plain, bytearray | memoryview) else plain
 
 
 # --- the row API --------------------------------------------------------------------------------------------------

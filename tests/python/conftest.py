@@ -29,6 +29,9 @@ class AsyncDoor:
     def sql(self, *args: Any) -> Any:
         return self.run(self.database.sql(*args))
 
+    def sql_many(self, *args: Any, **options: Any) -> Any:
+        return self.run(self.database.sql_many(*args, **options))
+
     def command(self, *args: Any) -> Any:
         return self.run(self.database.command(*args))
 

@@ -76,6 +76,17 @@ pub struct Blocked {
     pub on_timeout: Reply,
     /// What is done for it in another thread.
     pub elsewhere: Option<Arc<dyn Elsewhere>>,
+    /// It waits for its own next slice: when time is up, the request goes on from here.
+    pub sweep: Option<Sweep>,
+}
+
+/// How far a request has come that is served in slices, with others in between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sweep {
+    /// The cursor of SCAN from which to go on.
+    pub cursor: u64,
+    /// Keys deleted so far.
+    pub deleted: u64,
 }
 
 /// The state of one client.
@@ -118,6 +129,8 @@ pub struct Session {
     pub shard_channels: BTreeSet<Box<[u8]>>,
     /// Set while it waits in a blocking command.
     pub blocked: Option<Blocked>,
+    /// Where the request that runs goes on, when it is served in slices.
+    pub sweep: Option<Sweep>,
     /// Replies and pushes that its door has yet to take.
     pub outbox: Vec<Reply>,
     /// Bytes in the outbox since its door last emptied it.
@@ -158,6 +171,7 @@ impl Session {
             patterns: BTreeSet::new(),
             shard_channels: BTreeSet::new(),
             blocked: None,
+            sweep: None,
             outbox: Vec::new(),
             outbox_bytes: 0,
             closing: false,

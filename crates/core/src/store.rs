@@ -7,6 +7,8 @@ mod reading_tests;
 #[cfg(test)]
 mod redis_tests;
 #[cfg(test)]
+mod sql_keys_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod transaction_model_tests;

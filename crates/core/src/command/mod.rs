@@ -34,6 +34,7 @@ mod server;
 mod set;
 mod sort;
 pub(crate) mod sql;
+mod sql_keys;
 mod string;
 pub(crate) mod transact;
 mod transaction;

@@ -84,7 +84,7 @@ pub(super) const COMMANDS: &[Spec] = &[
 macro_rules! told {
     ($($name:ident => $plain:ident),*) => {
         $(fn $name(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-            $plain(ctx, args).map_err(|error| report::dressed(&mut Statement { ctx }, args[1], error))
+            $plain(ctx, args).map_err(|error| report::dressed(&mut Statement::new(ctx), args[1], error))
         })*
     };
 }
@@ -98,7 +98,7 @@ fn record(info: &TableInfo, row: Row<'_>) -> Reply {
 }
 
 fn get_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let host = &mut Statement { ctx };
+    let host = &mut Statement::new(ctx);
     let records = Records::open(host, args[1])?;
     let mut found = Reply::Nil;
     let keys = records.get_many(host, &args[2..], &mut |_, row| found = record(&records.info, row))?;
@@ -109,7 +109,7 @@ fn get_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn mget_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let host = &mut Statement { ctx };
+    let host = &mut Statement::new(ctx);
     let records = Records::open(host, args[1])?;
     let mut rows = vec![Reply::Nil; (args.len() - 2) / records.key_parts()];
     records.get_many(host, &args[2..], &mut |place, row| rows[place] = record(&records.info, row))?;
@@ -120,13 +120,13 @@ fn put_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     if !args.len().is_multiple_of(2) {
         return Err(super::dispatch::wrong_arity("table.put"));
     }
-    let host = &mut Statement { ctx };
+    let host = &mut Statement::new(ctx);
     Records::open(host, args[1])?.put(host, &args[2..])?;
     Ok(Reply::Int(1))
 }
 
 fn del_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let host = &mut Statement { ctx };
+    let host = &mut Statement::new(ctx);
     let deleted = Records::open(host, args[1])?.delete(host, &args[2..])?;
     Ok(Reply::Int(deleted as i64))
 }
@@ -138,7 +138,7 @@ fn scan_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         [word, count] if arguments::is(word, "COUNT") => arguments::positive_or(count, "syntax error")?,
         _ => return Err(Error::syntax()),
     };
-    let host = &mut Statement { ctx };
+    let host = &mut Statement::new(ctx);
     let info = table_info(host, &String::from_utf8_lossy(args[1]))?;
     let count = count.min(limits::ARGUMENTS_MAX);
     let (next, rows) = records::scan(host, &info, from, count, |row| record(&info, row))?;
@@ -146,7 +146,7 @@ fn scan_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn info_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let host = &mut Statement { ctx };
+    let host = &mut Statement::new(ctx);
     let info = table_info(host, &String::from_utf8_lossy(args[1]))?;
     let tables = &ctx.state.tables;
     let rows = tables.source().row_count(info.def.id).unwrap_or(0);

@@ -2,24 +2,22 @@
 
 use super::context::{Context, Origin};
 use super::spec::{Flags, Group, Keys, Run, Spec};
-use super::{dispatch, transact};
+use super::{dispatch, sql_keys, transact};
 use crate::ds::number;
 use crate::engine::{Capabilities, Source, TableMemory, Wanted};
 use crate::error::{Code, Error, Result};
-use crate::keyspace::entry::EntryRef;
-use crate::limits;
 use crate::readers::{Job, Ticket};
 use crate::reply::Reply;
-use crate::session::{Blocked, Door, NoWaker, Session, SessionId};
+use crate::session::{Blocked, Door, NoWaker, Session, SessionId, Sweep};
 use crate::sql::control::Control;
 use crate::sql::run::number_after;
-use crate::sql::{self, Ahead, Host, Shape, Sql, packed, source};
+use crate::sql::{self, Ahead, Host, Portion, Shape, Sql, packed};
 use crate::state::State;
 use crate::table::catalog::{Catalog, TableId};
 use crate::table::datum::{Datum, DatumRef};
 use crate::txn::{TableChanges, Tables};
-use crate::value::{Hash, List, Set, ZSet};
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) const STATEMENT: Flags = Flags::WRITE.union(Flags::SQL).union(Flags::TOUCHES_ARBITRARY_KEYS);
@@ -81,7 +79,29 @@ type Params<'a> = SmallVec<[DatumRef<'a>; 8]>;
 
 fn sql_text(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let params: Params<'_> = args[2..].iter().map(|arg| untyped(arg)).collect();
-    sql::execute(&mut Statement { ctx }, args[1], &params)
+    run(ctx, args, args[1], &params)
+}
+
+/// Runs a statement; one that deletes keys sleeps between its slices.
+#[inline]
+fn run(ctx: &mut Context<'_>, args: &[&[u8]], text: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
+    let mut statement = Statement::new(ctx);
+    let reply = sql::execute(&mut statement, text, params)?;
+    match statement.window {
+        None => Ok(reply),
+        Some(window) => Ok(after_slice(ctx, args, &reply, window)),
+    }
+}
+
+/// A slice of DELETE FROM keys is done: the next one, or the number of all keys deleted.
+#[cold]
+fn after_slice(ctx: &mut Context<'_>, args: &[&[u8]], reply: &Reply, window: Window) -> Reply {
+    let before = ctx.session.sweep.take().unwrap_or_default().deleted;
+    let deleted = before + if let Reply::Int(deleted) = reply { *deleted as u64 } else { 0 };
+    match window.cursor {
+        0 => Reply::Int(deleted as i64),
+        cursor => ctx.sweep(args, Sweep { cursor, deleted }),
+    }
 }
 
 /// Notes what a statement that is about to run will look up.
@@ -120,7 +140,7 @@ fn sql_bind(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     }
     let typed = types.iter().zip(values).enumerate().map(|(i, (letter, value))| typed(i + 1, *letter, value));
     let params = typed.collect::<Result<Params<'_>>>()?;
-    sql::execute(&mut Statement { ctx }, args[2], &params)
+    run(ctx, args, args[2], &params)
 }
 
 fn sql_many(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -131,12 +151,12 @@ fn sql_many(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let letters = types.iter().cycle();
     let typed = letters.zip(values).enumerate().map(|(i, (letter, value))| typed(i + 1, *letter, value));
     let values = typed.collect::<Result<Vec<_>>>()?;
-    Ok(Reply::Int(sql::many::execute(&mut Statement { ctx }, args[2], &values)? as i64))
+    Ok(Reply::Int(sql::many::execute(&mut Statement::new(ctx), args[2], &values)? as i64))
 }
 
 fn sql_packed(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let values = packed::read(args[2])?;
-    Ok(Reply::Int(sql::many::execute(&mut Statement { ctx }, args[1], &values)? as i64))
+    Ok(Reply::Int(sql::many::execute(&mut Statement::new(ctx), args[1], &values)? as i64))
 }
 
 fn typed(number: usize, letter: u8, value: &[u8]) -> Result<DatumRef<'_>> {
@@ -154,7 +174,7 @@ fn typed(number: usize, letter: u8, value: &[u8]) -> Result<DatumRef<'_>> {
 
 /// A statement typed as a command: its words were split at spaces, so they are joined by spaces again.
 pub(super) fn bare(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    sql::execute(&mut Statement { ctx }, &args.join(&b' '), &[])
+    run(ctx, args, &args.join(&b' '), &[])
 }
 
 /// SELECT is Redis's when one word follows that may be a database's number, however badly written, and SQL otherwise.
@@ -194,7 +214,7 @@ pub fn lend<T>(state: &mut State, db: usize, body: impl FnOnce(&mut dyn Host) ->
     let mut effect = state.new_effect();
     // As if by EXEC: it may neither wait nor go elsewhere.
     let mut ctx = Context { state, session: &mut session, effect: &mut effect, origin: Origin::Exec, ready: None };
-    let result = body(&mut Statement { ctx: &mut ctx });
+    let result = body(&mut Statement::new(&mut ctx));
     dispatch::commit(state, &mut session, effect);
     result
 }
@@ -203,6 +223,27 @@ pub fn lend<T>(state: &mut State, db: usize, body: impl FnOnce(&mut dyn Host) ->
 pub(super) struct Statement<'a, 'b> {
     /// The context.
     pub ctx: &'a mut Context<'b>,
+    /// The part of the keyspace that a slice of DELETE FROM keys works on.
+    window: Option<Window>,
+}
+
+/// A part of the keyspace.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    /// The cursor of SCAN to go on from; when the part is done, that of the next part, 0 at the end.
+    cursor: u64,
+    /// Batches of keys that are left in this part.
+    batches: usize,
+}
+
+/// Batches of keys in a slice: about a thousand keys.
+const SLICE_BATCHES: usize = 4;
+
+impl<'a, 'b> Statement<'a, 'b> {
+    /// A statement of the command that has this context.
+    pub fn new(ctx: &'a mut Context<'b>) -> Self {
+        Statement { ctx, window: None }
+    }
 }
 
 impl Host for Statement<'_, '_> {
@@ -312,6 +353,7 @@ impl Host for Statement<'_, '_> {
             deadline_ms: None,
             on_timeout: Error::new(Code::Cancelled, "the statement was cancelled").into(),
             elsewhere: Some(ticket),
+            sweep: None,
         });
         Ok(Reply::None)
     }
@@ -337,56 +379,56 @@ impl Host for Statement<'_, '_> {
         self.ctx.state.env.monotonic_ns()
     }
 
-    fn read_key(&mut self, key: &[u8], shape: Shape, each: &mut dyn FnMut(&[Datum])) -> Result<()> {
-        transact::read_keys(self.ctx, &[key], |ctx| read_key(ctx, key, shape, each))
+    fn read_key(
+        &mut self,
+        key: &[u8],
+        shape: Shape,
+        portion: Portion<'_>,
+        each: &mut dyn FnMut(&[Datum]),
+    ) -> Result<()> {
+        transact::read_keys(self.ctx, &[key], |ctx| sql_keys::read(ctx, key, shape, portion, each))
     }
 
-    fn scan_keys(&mut self, cursor: u64, each: &mut dyn FnMut(&[Datum])) -> Result<u64> {
-        transact::read_all_keys(self.ctx, |ctx| Ok(scan_keys(ctx, cursor, each)))
+    fn ranks(&mut self, key: &[u8], low: Option<f64>, high: Option<f64>) -> Result<Range<usize>> {
+        transact::read_keys(self.ctx, &[key], |ctx| sql_keys::ranks(ctx, key, low, high))
     }
-}
 
-fn read_key(ctx: &mut Context<'_>, key: &[u8], shape: Shape, each: &mut dyn FnMut(&[Datum])) -> Result<()> {
-    let mut keys = ctx.keys();
-    match shape {
-        Shape::String => keys.string(key)?.iter().for_each(|value| each(&[source::datum(value)])),
-        Shape::Hash => {
-            let hash = keys.get::<Hash>(key)?;
-            let pairs = hash.iter().flat_map(|hash| hash.iter());
-            pairs.for_each(|(field, value)| each(&[source::datum(field), source::datum(value)]));
-        }
-        Shape::List => {
-            let list = keys.get::<List>(key)?;
-            let values = list.iter().flat_map(|list| list.iter()).enumerate();
-            values.for_each(|(i, value)| each(&[Datum::Int(i as i64), source::datum(value)]));
-        }
-        Shape::Set => {
-            let set = keys.get::<Set>(key)?;
-            set.iter().flat_map(|set| set.iter()).for_each(|member| each(&[source::datum(&member)]));
-        }
-        Shape::ZSet => {
-            let zset = keys.get::<ZSet>(key)?;
-            let members = zset.iter().flat_map(|zset| zset.iter()).enumerate();
-            members.for_each(|(rank, (member, score))| {
-                each(&[source::datum(member), Datum::Real(score), Datum::Int(rank as i64)]);
-            });
-        }
+    fn find_key(&mut self, key: &[u8], each: &mut dyn FnMut(&[Datum])) -> Result<()> {
+        transact::read_keys(self.ctx, &[key], |ctx| {
+            sql_keys::find(ctx, key, each);
+            Ok(())
+        })
     }
-    Ok(())
-}
 
-fn scan_keys(ctx: &mut Context<'_>, cursor: u64, each: &mut dyn FnMut(&[Datum])) -> u64 {
-    let now_ms = ctx.state.clock.now_ms;
-    let mut keys = ctx.keys();
-    let mut found: Vec<(Vec<u8>, &'static str)> = Vec::new();
-    let next = keys.scan(cursor, limits::SQL_KEYS_BATCH, |key, kind| found.push((key.to_vec(), kind)));
-    for (key, kind) in found {
-        let ttl = keys.look(&key).and_then(EntryRef::expire_at).map_or(Datum::Null, |at| Datum::Int(at - now_ms));
-        let bytes = keys.memory(&key).map_or(Datum::Null, |n| Datum::Int(n as i64));
-        let encoding = keys.look(&key).map(EntryRef::encoding).map_or(Datum::Null, Datum::text);
-        each(&[source::datum(&key), Datum::text(kind), ttl, bytes, encoding]);
+    fn scan_keys(&mut self, cursor: u64, prefix: &[u8], bytes: bool, each: &mut dyn FnMut(&[Datum])) -> Result<u64> {
+        if let Some(window) = &mut self.window {
+            window.cursor = sql_keys::scan(self.ctx, window.cursor, prefix, bytes, each);
+            window.batches -= 1;
+            // The end of the window is the end of the scan as the statement sees it.
+            return Ok(if window.batches == 0 { 0 } else { window.cursor });
+        }
+        transact::read_all_keys(self.ctx, |ctx| Ok(sql_keys::scan(ctx, cursor, prefix, bytes, each)))
     }
-    next
+
+    fn begin_slice(&mut self) {
+        // In transactions and scripts nobody comes in between.
+        let alone = matches!(self.ctx.origin, Origin::Client | Origin::Retry) && self.ctx.session.transaction.is_none();
+        if alone {
+            let cursor = self.ctx.session.sweep.map_or(0, |sweep| sweep.cursor);
+            self.window = Some(Window { cursor, batches: SLICE_BATCHES });
+        }
+    }
+
+    fn store_key(&mut self, key: &[u8], shape: Shape, elements: &[Vec<Datum>]) -> Result<usize> {
+        self.write()?;
+        transact::write_keys(self.ctx, &[key], |ctx| sql_keys::store(ctx, key, shape, elements))
+    }
+
+    fn delete_keys(&mut self, keys: &[Vec<u8>]) -> Result<u64> {
+        self.write()?;
+        let names: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        transact::write_keys(self.ctx, &names, |ctx| Ok(sql_keys::delete(ctx, keys)))
+    }
 }
 
 #[cfg(test)]

@@ -154,7 +154,7 @@ fn publish(ctx: &mut Context<'_>, transaction: Transaction) -> Result<()> {
             Ok(()) => break,
             Err(ReadError::Failed(error)) => return Err(error),
             // The store does nothing else meanwhile; if one day it does, everything is to be checked again, as it is.
-            Err(ReadError::NotReady(wanted)) => Statement { ctx }.fetch(&wanted)?,
+            Err(ReadError::NotReady(wanted)) => Statement::new(ctx).fetch(&wanted)?,
         }
     }
     let now = ctx.state.transactions.now();
@@ -210,7 +210,7 @@ fn write_and_judge(ctx: &mut Context<'_>, overlay: &Overlay) -> std::result::Res
 
 /// What the transaction's rows refer to may be gone, and what it deleted may be referred to, by the doing of others.
 fn judge_foreign_keys(ctx: &mut Context<'_>, overlay: &Overlay) -> std::result::Result<(), ReadError> {
-    let mut host = Statement { ctx };
+    let mut host = Statement::new(ctx);
     let judge = |host: &mut dyn Host| -> Outcome<()> {
         let mut recheck = Recheck::new(host)?;
         let linked = recheck.linked();

@@ -4,7 +4,7 @@ use super::context::{Context, Origin};
 use super::dispatch;
 use crate::error::{Code, Error};
 use crate::reply::Reply;
-use crate::session::{Blocked, Elsewhere, OwnedRequest, Session, SessionId};
+use crate::session::{Blocked, Elsewhere, OwnedRequest, Session, SessionId, Sweep};
 use crate::state::State;
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ impl Context<'_> {
             keys: keys.iter().map(|key| Box::from(*key)).collect(),
             deadline_ms,
             on_timeout,
+            sweep: None,
             elsewhere: None,
         };
         // A retry only says that it still waits: its place in the queues and its deadline stay.
@@ -31,6 +32,21 @@ impl Context<'_> {
             }
         }
         self.session.blocked = Some(blocked);
+        Reply::None
+    }
+
+    /// Puts the session to sleep until others had their turn; then the request goes on where it stands.
+    pub fn sweep(&mut self, args: &[&[u8]], sweep: Sweep) -> Reply {
+        let deadline = self.state.clock.now_ms + 1;
+        self.session.blocked = Some(Blocked {
+            request: args.iter().map(|arg| Box::from(*arg)).collect(),
+            keys: Vec::new(),
+            deadline_ms: Some(deadline),
+            on_timeout: Reply::Nil,
+            elsewhere: None,
+            sweep: Some(sweep),
+        });
+        self.state.deadlines.insert((deadline, self.session.id));
         Reply::None
     }
 }
@@ -55,7 +71,7 @@ fn retry(state: &mut State, id: SessionId, key: &[u8]) {
     }
     let Some(mut session) = state.sessions.remove(&id) else { return };
     if let Some(waiting) = session.blocked.take() {
-        let reply = run_again(state, &mut session, &waiting.request, key);
+        let reply = run_again(state, &mut session, &waiting.request, Some(key));
         let still_waits = session.blocked.is_some();
         session.blocked = Some(waiting);
         if !still_waits {
@@ -65,11 +81,11 @@ fn retry(state: &mut State, id: SessionId, key: &[u8]) {
     state.sessions.insert(id, session);
 }
 
-fn run_again(state: &mut State, session: &mut Session, request: &OwnedRequest, key: &[u8]) -> Reply {
+fn run_again(state: &mut State, session: &mut Session, request: &OwnedRequest, ready: Option<&[u8]>) -> Reply {
     let args: Vec<&[u8]> = request.iter().map(|arg| &arg[..]).collect();
     let Ok(command) = dispatch::find(args[0], &args) else { return Reply::None };
     let mut effect = state.new_effect();
-    let mut context = Context { state, session, effect: &mut effect, origin: Origin::Retry, ready: Some(key) };
+    let mut context = Context { state, session, effect: &mut effect, origin: Origin::Retry, ready };
     let reply = dispatch::call(&mut context, command, &args);
     dispatch::commit_quietly(state, session, effect);
     reply
@@ -111,9 +127,27 @@ pub fn expire(state: &mut State) -> Option<i64> {
             return Some(deadline);
         }
         state.deadlines.pop_first();
-        unblock_with(state, id, |waiting| waiting.on_timeout.clone());
+        if !go_on(state, id) {
+            unblock_with(state, id, |waiting| waiting.on_timeout.clone());
+        }
     }
     None
+}
+
+/// Runs the next slice of a session's request; false if it has none.
+fn go_on(state: &mut State, id: SessionId) -> bool {
+    let sweep = state.sessions.get(&id).and_then(|session| session.blocked.as_ref()?.sweep);
+    let (Some(sweep), Some(mut session)) = (sweep, state.sessions.remove(&id)) else { return false };
+    if let Some(waiting) = session.blocked.take().filter(|_| !session.killed) {
+        session.sweep = Some(sweep);
+        let reply = run_again(state, &mut session, &waiting.request, None);
+        session.sweep = None;
+        if session.blocked.is_none() {
+            session.post(reply);
+        }
+    }
+    state.sessions.insert(id, session);
+    true
 }
 
 /// Ends a session's wait from outside (CLIENT UNBLOCK): by its timeout's answer or with an error. False if it does not

@@ -3,6 +3,7 @@
 use super::cache::{Cache, Compiled};
 use super::constraint::{RowEvaluator, foreign_key, link};
 use super::dml::returning::Returned;
+use super::dml::store::{self, Sink};
 use super::dml::upsert::Upserting;
 use super::dml::{self, Extra};
 use super::error::sql;
@@ -61,12 +62,19 @@ pub struct Statement {
 impl Statement {
     /// The same with clauses of ours, and so many parameters in all.
     pub fn with_extra(self, extra: Extra, parameters: usize) -> Statement {
-        Statement { extra: Some(Box::new(extra)), parameters, ..self }
+        // What changes the keyspace is no reading, though SQLite takes it for that.
+        let readonly = self.readonly && extra.sink.is_none();
+        Statement { extra: Some(Box::new(extra)), parameters, readonly, ..self }
     }
 
     /// How many parameters it has.
     pub fn parameters(&self) -> usize {
         self.parameters
+    }
+
+    /// How many columns its rows have.
+    pub fn width(&self) -> usize {
+        self.names.len()
     }
 
     /// Does it change rows and return none?
@@ -579,17 +587,27 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
     if is_outermost {
         host.statement_begins();
     }
+    let (upsert, returning, sink) = match extra {
+        Some(extra) => (extra.upsert.as_mut(), extra.returning.as_mut(), extra.sink.as_ref()),
+        None => (None, None, None),
+    };
+    if sink.is_some_and(Sink::is_sliced) {
+        host.begin_slice();
+    }
     let mut run = Run::new(host, traits);
     run.deadline_ns = deadline_ns;
     run.slice_end_ns = slice_end_ns;
-    let mut returning = None;
-    if let Some(extra) = extra {
-        run.upserting = extra.upsert.as_mut().map(|upsert| Upserting { upsert, params });
-        run.returned = extra.returning.is_some().then(Returned::default);
-        returning = extra.returning.as_mut();
-    }
+    run.upserting = upsert.map(|upsert| Upserting::Compiled(upsert, params));
+    run.returned = returning.is_some().then(Returned::default);
+    let mut collected = Vec::new();
     let result = memory::limited(limits::SQL_MEMORY_BYTES_MAX, || {
-        current.enter(&mut run, || step(&connection, prepared, names, &params[..*bound]))
+        current.enter(&mut run, || match sink {
+            None => step(&connection, prepared, names, &params[..*bound]),
+            Some(_) => {
+                collected = store::collect(&connection, prepared, names.len(), &params[..*bound])?;
+                Ok(Vec::new())
+            }
+        })
     });
     if result.is_ok()
         && let Some(table) = run.deferred_of
@@ -611,6 +629,9 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
         (None, Ok(_)) if let Some((returning, returned)) = returning.zip(returned) => {
             let rows = || returning.reply(host, params, &returned).map(Reply::Array);
             memory::limited(limits::SQL_MEMORY_BYTES_MAX, rows)
+        }
+        (None, Ok(_)) if let Some(sink) = sink => {
+            sink.take(host, params, collected).map(|count| Reply::Int(count as i64)).map_err(Failure::from)
         }
         (None, Ok(rows)) if names.is_empty() => {
             debug_assert!(rows.is_empty());

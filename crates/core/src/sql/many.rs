@@ -45,7 +45,9 @@ fn run_until_ready(host: &mut dyn Host, text: &[u8], compiled: &mut Compiled, va
 }
 
 fn run_fast(host: &mut dyn Host, text: &[u8], plan: &Arc<Plan>, values: &[DatumRef<'_>]) -> Outcome<u64> {
-    if let Plan::Insert(insert) = &**plan {
+    if let Plan::Insert(insert) = &**plan
+        && !insert.is_upsert()
+    {
         return fast::insert_many(host, insert, values);
     }
     let mut changed = 0;

@@ -31,4 +31,4 @@ mod tests;
 pub use executor::Sql;
 pub use fast::Ahead;
 pub use report::execute;
-pub use run::{Host, Shape};
+pub use run::{Host, Portion, Shape};

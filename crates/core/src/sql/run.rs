@@ -16,6 +16,7 @@ use crate::table::row_id::RowId;
 use crate::txn::{TableChanges, Tables};
 use std::collections::HashMap;
 use std::ffi::c_int;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -92,13 +93,49 @@ pub trait Host {
         false
     }
 
-    /// Gives the rows of the value at a key, for the table-valued functions; none when there is no key. An error when
-    /// the key holds another type.
-    fn read_key(&mut self, key: &[u8], shape: Shape, each: &mut dyn FnMut(&[Datum])) -> Result<()>;
+    /// Gives rows of the value at a key, for the table-valued functions; none when there is no key. An error when the
+    /// key holds another type.
+    fn read_key(
+        &mut self,
+        key: &[u8],
+        shape: Shape,
+        portion: Portion<'_>,
+        each: &mut dyn FnMut(&[Datum]),
+    ) -> Result<()>;
 
-    /// Gives a batch of keys from a cursor of SCAN on (0 begins) and the next cursor (0 ends): key, type, TTL in
-    /// milliseconds or NULL, bytes, encoding.
-    fn scan_keys(&mut self, cursor: u64, each: &mut dyn FnMut(&[Datum])) -> Result<u64>;
+    /// The ranks of the members of a sorted set whose scores are in a range, its ends included.
+    fn ranks(&mut self, key: &[u8], low: Option<f64>, high: Option<f64>) -> Result<Range<usize>>;
+
+    /// Gives the row of a key in the table `keys`, if there is one.
+    fn find_key(&mut self, key: &[u8], each: &mut dyn FnMut(&[Datum])) -> Result<()>;
+
+    /// Gives a batch of keys with a prefix from a cursor of SCAN on (0 begins) and the next cursor (0 ends): key, type,
+    /// TTL in milliseconds or NULL, bytes (NULL unless they are wanted), encoding.
+    fn scan_keys(&mut self, cursor: u64, prefix: &[u8], bytes: bool, each: &mut dyn FnMut(&[Datum])) -> Result<u64>;
+
+    /// A statement begins that deletes keys and may be done in slices: from now on `scan_keys` shows the keys of a slice.
+    /// Whoever runs the statement sees to the rest.
+    fn begin_slice(&mut self) {}
+
+    /// Makes a key hold a value of these elements, whatever it held, or removes it when there are none. Gives the number
+    /// of elements of the value.
+    fn store_key(&mut self, key: &[u8], shape: Shape, elements: &[Vec<Datum>]) -> Result<usize>;
+
+    /// Deletes keys and tells how many there were.
+    fn delete_keys(&mut self, keys: &[Vec<u8>]) -> Result<u64>;
+}
+
+/// Which rows of a value are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Portion<'a> {
+    /// All.
+    All,
+    /// The one with this field or member.
+    Named(&'a [u8]),
+    /// The one at this position of a list.
+    At(i64),
+    /// Those with these ranks in a sorted set, perhaps from the last one to the first.
+    Ranks(Range<usize>, bool),
 }
 
 /// The number after another in a sequence.

@@ -208,8 +208,9 @@ fn insert_row(run: &mut Run<'_>, info: &TableInfo, rows: &Batch, on_conflict: On
                 }
                 return Ok(id);
             }
-            Err(WriteError { failure: WriteFailure::Duplicate { .. }, .. })
-                if run.upserting.is_some() && upsert::resolve(run, info, Row::new(rows.get(0), &info.layout))? =>
+            Err(WriteError { failure: WriteFailure::Duplicate { index, existing }, .. })
+                if run.upserting.is_some()
+                    && upsert::resolve(run, info, Row::new(rows.get(0), &info.layout), (index, existing))? =>
             {
                 return Ok(None);
             }

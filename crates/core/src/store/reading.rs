@@ -8,11 +8,13 @@ use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::readers::Job;
 use crate::reply::Reply;
-use crate::sql::{Host, Shape, Sql};
+use crate::sql::{Host, Portion, Shape, Sql};
 use crate::table::catalog::Catalog;
 use crate::table::datum::{Datum, DatumRef};
 use crate::txn::{TableChanges, Tables};
+use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -79,12 +81,24 @@ struct Reading<'a> {
     sql: &'a mut Sql,
     job: &'a Job,
     /// The values of keys as they were when the read first looked at them.
-    keys: HashMap<(Vec<u8>, Shape), Rc<Rows>>,
+    keys: HashMap<(Vec<u8>, Shape), Rc<Copied>>,
     /// Bytes of `keys`.
     bytes: usize,
 }
 
 impl Reading<'_> {
+    /// The value at a key, copied when it is first asked for.
+    fn copied(&mut self, key: &[u8], shape: Shape) -> Result<Rc<Copied>> {
+        let name = (key.to_vec(), shape);
+        if let Some(copied) = self.keys.get(&name) {
+            return Ok(copied.clone());
+        }
+        let ((), rows) = self.copy(|host, keep| host.read_key(key, shape, Portion::All, keep))?;
+        let copied = Rc::new(Copied { rows, places: OnceCell::new() });
+        self.keys.insert(name, copied.clone());
+        Ok(copied)
+    }
+
     /// Copies rows that the keyspace gives under the baton.
     fn copy<T>(
         &mut self,
@@ -150,22 +164,84 @@ impl Host for Reading<'_> {
         self.job.ticket.is_ended()
     }
 
-    fn read_key(&mut self, key: &[u8], shape: Shape, each: &mut dyn FnMut(&[Datum])) -> Result<()> {
-        let name = (key.to_vec(), shape);
-        if !self.keys.contains_key(&name) {
-            let ((), rows) = self.copy(|host, keep| host.read_key(key, shape, keep))?;
-            self.keys.insert(name.clone(), Rc::new(rows));
-        }
-        self.keys[&name].iter().for_each(|row| each(row));
+    fn read_key(
+        &mut self,
+        key: &[u8],
+        shape: Shape,
+        portion: Portion<'_>,
+        each: &mut dyn FnMut(&[Datum]),
+    ) -> Result<()> {
+        self.copied(key, shape)?.show(portion, each);
         Ok(())
     }
 
-    fn scan_keys(&mut self, cursor: u64, each: &mut dyn FnMut(&[Datum])) -> Result<u64> {
+    fn ranks(&mut self, key: &[u8], low: Option<f64>, high: Option<f64>) -> Result<Range<usize>> {
+        let copied = self.copied(key, Shape::ZSet)?;
+        let score = |row: &Vec<Datum>| if let Some(Datum::Real(score)) = row.get(1) { *score } else { f64::NAN };
+        let start = low.map_or(0, |low| copied.rows.partition_point(|row| score(row) < low));
+        let end = high.map_or(copied.rows.len(), |high| copied.rows.partition_point(|row| score(row) <= high));
+        Ok(start.min(end)..end)
+    }
+
+    fn find_key(&mut self, key: &[u8], each: &mut dyn FnMut(&[Datum])) -> Result<()> {
         let before = self.bytes;
-        let (next, rows) = self.copy(|host, keep| host.scan_keys(cursor, keep))?;
+        let ((), rows) = self.copy(|host, keep| host.find_key(key, keep))?;
+        self.bytes = before;
+        rows.iter().for_each(|row| each(row));
+        Ok(())
+    }
+
+    fn scan_keys(&mut self, cursor: u64, prefix: &[u8], bytes: bool, each: &mut dyn FnMut(&[Datum])) -> Result<u64> {
+        let before = self.bytes;
+        let (next, rows) = self.copy(|host, keep| host.scan_keys(cursor, prefix, bytes, keep))?;
         self.bytes = before;
         rows.iter().for_each(|row| each(row));
         Ok(next)
+    }
+
+    fn store_key(&mut self, _: &[u8], _: Shape, _: &[Vec<Datum>]) -> Result<usize> {
+        Err(Error::new(Code::Bug, "reading.rs: a read may not write"))
+    }
+
+    fn delete_keys(&mut self, _: &[Vec<u8>]) -> Result<u64> {
+        Err(Error::new(Code::Bug, "reading.rs: a read may not write"))
+    }
+}
+
+/// The rows of a value as they were when the read first looked at it.
+#[derive(Default)]
+struct Copied {
+    rows: Vec<Vec<Datum>>,
+    /// Where each field or member is; made when one is first asked for.
+    places: OnceCell<HashMap<Vec<u8>, usize>>,
+}
+
+impl Copied {
+    fn show(&self, portion: Portion<'_>, each: &mut dyn FnMut(&[Datum])) {
+        match portion {
+            Portion::All => self.rows.iter().for_each(|row| each(row)),
+            Portion::Named(name) => self.find(name).into_iter().for_each(|row| each(row)),
+            Portion::At(position) => {
+                let row = usize::try_from(position).ok().and_then(|position| self.rows.get(position));
+                row.into_iter().for_each(|row| each(row));
+            }
+            Portion::Ranks(ranks, reverse) => {
+                let rows = &self.rows[ranks.start.min(self.rows.len())..ranks.end.min(self.rows.len())];
+                match reverse {
+                    false => rows.iter().for_each(|row| each(row)),
+                    true => rows.iter().rev().for_each(|row| each(row)),
+                }
+            }
+        }
+    }
+
+    fn find(&self, name: &[u8]) -> Option<&Vec<Datum>> {
+        let name_of = |(place, row): (usize, &Vec<Datum>)| match row.first() {
+            Some(Datum::Text(bytes) | Datum::Blob(bytes)) => Some((bytes.to_vec(), place)),
+            _ => None,
+        };
+        let places = self.places.get_or_init(|| self.rows.iter().enumerate().filter_map(name_of).collect());
+        self.rows.get(*places.get(name)?)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Writing forms that SQLite refuses on virtual tables: upserts, RETURNING, LIMIT of UPDATE and DELETE, STORE INTO.
+//! Writing forms that SQLite refuses on virtual tables: upserts, RETURNING, LIMIT of UPDATE and DELETE, STORE INTO,
+//! DELETE FROM keys.
 //!
 //! `split` cuts a statement by its tokens into what SQLite can run and our clauses; `part` has the expressions of these
 //! evaluated by SQLite over rows in hand. The rows themselves go through `write`, as those of any statement.
@@ -6,6 +7,7 @@
 mod part;
 pub mod returning;
 pub mod split;
+pub mod store;
 pub mod text;
 pub mod truncate;
 pub mod upsert;
@@ -16,6 +18,7 @@ use super::statement::{self, Class};
 use super::token::Token;
 use crate::error::Result;
 use returning::Returning;
+use store::Sink;
 use text::Script;
 use upsert::Upsert;
 
@@ -26,6 +29,8 @@ pub struct Extra {
     pub upsert: Option<Upsert>,
     /// RETURNING.
     pub returning: Option<Returning>,
+    /// What becomes of the rows of a query.
+    pub sink: Option<Sink>,
 }
 
 /// Compiles a statement whose text has clauses of ours; None: it has none.
@@ -45,6 +50,7 @@ pub fn compile(host: &mut dyn Host, text: &str, tokens: &[Token<'_>]) -> Result<
             extra.returning = Some(returning::compile(host, &script, &info, target, span.clone())?);
         }
     }
+    extra.sink = store::compile(&script, &form, statement.width())?;
     Ok(Some(statement.with_extra(extra, script.parameters)))
 }
 

@@ -28,6 +28,17 @@ pub struct Form {
     pub returning: Option<Span>,
     /// STORE INTO.
     pub store: Option<StoreClause>,
+    /// DELETE FROM keys.
+    pub keys: Option<DeleteKeys>,
+}
+
+/// How keys are deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeleteKeys {
+    /// In slices: each key is judged by itself.
+    Sliced,
+    /// At once: their order or number matters, or other keys do.
+    AtOnce,
 }
 
 /// The table that a statement writes.
@@ -209,7 +220,7 @@ impl Splitter<'_, '_> {
         rewrite.cut(source_end..self.end());
         let main = rewrite.apply(self.script);
         let returning = returning.map(|at| self.returning(at)).transpose()?;
-        Ok(Some(Form { main, table: Some(target), upserts, proposed, returning, store: None }))
+        Ok(Some(Form { main, table: Some(target), upserts, proposed, returning, store: None, keys: None }))
     }
 
     fn starts_upsert(&self, at: usize) -> bool {
@@ -303,7 +314,33 @@ impl Splitter<'_, '_> {
             return Ok(None);
         }
         let (target, after) = self.target(self.verb + 2, true);
+        if target.name.eq_ignore_ascii_case("keys") {
+            return self.delete_keys(&target, after).map(Some);
+        }
         self.narrowed(target, after, self.verb + 2..after, Rewrite::default())
+    }
+
+    /// DELETE FROM keys: the keys are selected, and deleted then.
+    fn delete_keys(&self, target: &Target, from: usize) -> Result<Form> {
+        if let Some(at) = self.find(from, self.end(), "RETURNING") {
+            return Err(not_yet(format!("RETURNING of deleted keys (at position {})", self.script.position(at))));
+        }
+        let named =
+            (0..self.end()).filter(|at| self.script.token(*at).and_then(|t| t.name()).is_some_and(|n| n == "keys"));
+        let together = self.find(from, self.end(), "ORDER").or(self.find(from, self.end(), "LIMIT"));
+        let sliced = together.is_none() && named.count() == 1 && self.script.is_word(self.verb + 2, "keys");
+        let mut rewrite = Rewrite::default();
+        let name = crate::sql::token::quote_name(target.alias.as_deref().unwrap_or("keys"));
+        rewrite.replace(self.verb..self.verb + 1, &format!("SELECT {name}.key"));
+        Ok(Form {
+            main: rewrite.apply(self.script),
+            table: None,
+            upserts: Vec::new(),
+            proposed: Proposed::default(),
+            returning: None,
+            store: None,
+            keys: Some(if sliced { DeleteKeys::Sliced } else { DeleteKeys::AtOnce }),
+        })
     }
 
     /// UPDATE or DELETE: the rows that ORDER BY and LIMIT choose are named by their row ids.
@@ -334,7 +371,7 @@ impl Splitter<'_, '_> {
         let main = rewrite.apply(self.script);
         let returning = returning.map(|at| self.returning(at)).transpose()?;
         let (upserts, proposed) = (Vec::new(), Proposed::default());
-        Ok(Some(Form { main, table: Some(target), upserts, proposed, returning, store: None }))
+        Ok(Some(Form { main, table: Some(target), upserts, proposed, returning, store: None, keys: None }))
     }
 
     /// SELECT .. STORE INTO type key
@@ -358,6 +395,7 @@ impl Splitter<'_, '_> {
             proposed: Proposed::default(),
             returning: None,
             store: Some(StoreClause { shape, key: at + 3 }),
+            keys: None,
         }))
     }
 }
@@ -399,6 +437,7 @@ mod tests {
             ("DELETE FROM t LIMIT 3", "DELETE FROM t WHERE \"t\".rowid IN (SELECT \"t\".rowid FROM t LIMIT 3 )"),
             ("WITH q AS (SELECT 1) DELETE FROM t RETURNING a", "WITH q AS (SELECT 1) DELETE FROM t"),
             ("SELECT a, b FROM t STORE INTO HASH 'k'", "SELECT a, b FROM t"),
+            ("DELETE FROM keys k WHERE k.key GLOB ?", "SELECT \"k\".key FROM keys k WHERE k.key GLOB ?"),
         ] {
             let words: Vec<&str> = expected.split_whitespace().collect();
             assert_eq!(words, main(text).split_whitespace().collect::<Vec<_>>(), "{text}");
@@ -415,6 +454,18 @@ mod tests {
         assert_eq!(2, form.upserts[0].update.as_ref().unwrap().items.len());
         assert!(form.upserts[0].target_where.is_some() && form.returning.is_some());
         assert!(form.upserts[1].update.is_none() && form.upserts[1].target.is_none());
+    }
+
+    #[test]
+    fn keys_are_deleted_in_slices_where_each_is_judged_by_itself() {
+        for (text, keys) in [
+            ("DELETE FROM keys", DeleteKeys::Sliced),
+            ("DELETE FROM keys WHERE key GLOB 'x*' AND type IN (SELECT a FROM t LIMIT 3)", DeleteKeys::Sliced),
+            ("DELETE FROM keys LIMIT 5", DeleteKeys::AtOnce),
+            ("DELETE FROM keys WHERE bytes > (SELECT avg(bytes) FROM keys)", DeleteKeys::AtOnce),
+        ] {
+            assert_eq!(Some(keys), form(text).unwrap().unwrap().keys, "{text}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::split::{Form, SetClause, Span, UpsertClause};
 use super::text::Script;
 use crate::error::Result;
 use crate::sql::error::sql;
+use crate::sql::fast::upsert::Planned;
 use crate::sql::run::{Host, Outcome, Run};
 use crate::sql::schema;
 use crate::sql::table_info::TableInfo;
@@ -39,11 +40,11 @@ struct Update {
 }
 
 /// An upsert that runs.
-pub struct Upserting<'a> {
-    /// Its clauses.
-    pub upsert: &'a mut Upsert,
-    /// The statement's parameters.
-    pub params: &'a [DatumRef<'a>],
+pub enum Upserting<'a> {
+    /// Clauses whose expressions SQLite evaluates, and the statement's parameters.
+    Compiled(&'a mut Upsert, &'a [DatumRef<'a>]),
+    /// One that needs no SQLite.
+    Planned(Planned<'a>),
 }
 
 /// Compiles the clauses.
@@ -203,12 +204,16 @@ fn values_of(
     Ok(())
 }
 
-/// Does what the clauses say about a row that was not inserted. False: none of them is about its conflict.
+/// Does what the clauses say about a row that was not inserted, since another one has its key in an index. False: none
+/// of them is about that.
 #[cold]
-pub fn resolve(run: &mut Run<'_>, info: &TableInfo, proposed: Row<'_>) -> Outcome<bool> {
+pub fn resolve(run: &mut Run<'_>, info: &TableInfo, proposed: Row<'_>, conflict: (IndexId, RowId)) -> Outcome<bool> {
     // While the row is updated there is no upsert: a conflict of the update is an error.
     let Some(mut upserting) = run.upserting.take() else { return Ok(false) };
-    let result = resolve_with(run, info, proposed, &mut upserting);
+    let result = match &mut upserting {
+        Upserting::Compiled(upsert, params) => resolve_with(run, info, proposed, upsert, params),
+        Upserting::Planned(planned) => planned.resolve(run, info, proposed, conflict),
+    };
     run.upserting = Some(upserting);
     result
 }
@@ -217,15 +222,16 @@ fn resolve_with(
     run: &mut Run<'_>,
     info: &TableInfo,
     proposed: Row<'_>,
-    upserting: &mut Upserting<'_>,
+    upsert: &mut Upsert,
+    params: &[DatumRef<'_>],
 ) -> Outcome<bool> {
-    if upserting.upsert.table != info.def.id {
+    if upsert.table != info.def.id {
         return Ok(false);
     }
-    for clause in &mut upserting.upsert.clauses {
+    for clause in &mut upsert.clauses {
         let Some((id, existing)) = find(run, info, &clause.indexes, proposed)? else { continue };
         if let Some(update) = &mut clause.update {
-            apply(run, info, update, upserting.params, (id, Row::new(&existing, &info.layout)), proposed)?;
+            apply(run, info, update, params, (id, Row::new(&existing, &info.layout)), proposed)?;
         }
         return Ok(true);
     }

@@ -10,6 +10,7 @@ pub mod key;
 mod range;
 mod read;
 mod select;
+pub mod upsert;
 mod write;
 
 pub use ahead::Ahead;
@@ -67,7 +68,11 @@ const SHORT_PARAMETERS: usize = 64;
 impl Plan {
     /// Does the statement change rows, and return none?
     pub fn writes(&self) -> bool {
-        matches!(self, Plan::Insert(_) | Plan::Update(_) | Plan::Delete(_))
+        match self {
+            Plan::Insert(plan) => !plan.returns(),
+            Plan::Update(_) | Plan::Delete(_) => true,
+            _ => false,
+        }
     }
 
     /// How many parameters the statement has.

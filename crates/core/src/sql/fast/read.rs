@@ -60,6 +60,11 @@ impl<'t> Reader<'t> {
         self.tokens.get(self.at)
     }
 
+    /// Is this word the next token?
+    pub fn is_word(&self, word: &str) -> bool {
+        self.peek().is_some_and(|t| t.is_word(word))
+    }
+
     /// The byte of the text at which the next token begins.
     pub fn place(&self) -> usize {
         self.peek().map_or(0, |token| token.start)

@@ -48,7 +48,7 @@ impl Output {
     }
 
     /// `*` or `column [[AS] name], ...`; the table is known only after FROM, so the tokens are read twice.
-    fn read(reader: &mut Reader<'_>, info: &TableInfo, alias: Option<&str>) -> Option<Output> {
+    pub fn read(reader: &mut Reader<'_>, info: &TableInfo, alias: Option<&str>) -> Option<Output> {
         let mut output = Output::default();
         if reader.symbol("*").is_some() {
             for column in info.def.columns.iter().filter(|c| !c.hidden) {

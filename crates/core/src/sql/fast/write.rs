@@ -2,9 +2,13 @@
 
 use super::key::{self, Encoded, KeyColumn, KeyValues};
 use super::read::{Condition, Reader, Value, index_of_all};
+use super::select::Output;
+use super::upsert::{Planned, Upsert};
 use crate::error::{Code, Error};
 use crate::reply::Reply;
 use crate::sql::constraint::foreign_key;
+use crate::sql::dml::returning::Returned;
+use crate::sql::dml::upsert::Upserting;
 use crate::sql::executor::in_scope;
 use crate::sql::run::{Failure, Host, Outcome, Run, Traits};
 use crate::sql::table_info::TableInfo;
@@ -13,11 +17,12 @@ use crate::sql::write::{self, Given, OnConflict};
 use crate::table::batch::Batch;
 use crate::table::catalog::IndexId;
 use crate::table::datum::DatumRef;
+use crate::table::row::Row;
 use crate::table::row_id::RowId;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// INSERT INTO t [(...)] VALUES (...), ...
+/// INSERT INTO t [(...)] VALUES (...), ... [ON CONFLICT ...] [RETURNING column, ...]
 pub struct Insert {
     info: Arc<TableInfo>,
     on_conflict: OnConflict,
@@ -26,6 +31,10 @@ pub struct Insert {
     /// The values of all rows, one row after another.
     values: Vec<Value>,
     width: usize,
+    /// What becomes of a row whose key is taken.
+    upsert: Option<Upsert>,
+    /// The columns to return.
+    returning: Option<Output>,
     /// Parameters of the statement.
     pub parameters: usize,
 }
@@ -63,8 +72,18 @@ pub fn compile_insert(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<In
             break;
         }
     }
+    let mut insert = Insert { info, on_conflict, places, values, width, upsert: None, returning: None, parameters: 0 };
+    // After several rows it would be too late to give up.
+    let is_one = insert.values.len() == width && on_conflict == OnConflict::Abort;
+    if is_one && reader.is_word("ON") {
+        insert.upsert = Some(Upsert::read(reader, &insert)?);
+    }
+    if reader.word("RETURNING").is_some() {
+        insert.returning = Some(Output::read(reader, &insert.info, None)?);
+    }
     reader.end()?;
-    Some(Insert { info, on_conflict, places, values, width, parameters: reader.parameters })
+    insert.parameters = reader.parameters;
+    Some(insert)
 }
 
 fn read_on_conflict(reader: &mut Reader<'_>) -> Option<OnConflict> {
@@ -100,10 +119,34 @@ pub fn insert(host: &mut dyn Host, plan: &Insert, params: &[DatumRef<'_>]) -> Ou
         let mut rows = std::mem::take(&mut run.rows);
         rows.clear();
         plan.encode(&mut run, params, &mut rows)?;
+        if plan.upsert.is_some() || plan.returning.is_some() {
+            return insert_and_more(&mut run, plan, params, &rows);
+        }
         write::insert_encoded(&mut run, &plan.info, &rows, plan.on_conflict)?;
         foreign_key::finish(&mut run)?;
         Ok(Some(Reply::Int(run.changed as i64)))
     })
+}
+
+/// Inserts with an upsert or RETURNING.
+fn insert_and_more<'a>(
+    run: &mut Run<'a>,
+    plan: &'a Insert,
+    params: &'a [DatumRef<'a>],
+    rows: &Batch,
+) -> Outcome<Option<Reply>> {
+    run.returned = plan.returning.is_some().then(Returned::default);
+    run.upserting = plan.upsert.as_ref().map(|upsert| upsert.start(params));
+    let inserted = write::insert_encoded(run, &plan.info, rows, plan.on_conflict);
+    if let Some(Upserting::Planned(Planned { gave_up: true, .. })) = run.upserting {
+        return Ok(None);
+    }
+    inserted?;
+    let Some((output, returned)) = plan.returning.as_ref().zip(run.returned.take()) else {
+        return Ok(Some(Reply::Int(run.changed as i64)));
+    };
+    let rows = returned.iter().map(|(_, row)| output.row(Row::new(row, &plan.info.layout)));
+    Ok(Some(Reply::Array(std::iter::once(output.header()).chain(rows).collect())))
 }
 
 /// Rows that are handed to the engine at once.
@@ -128,6 +171,21 @@ pub fn insert_many(host: &mut dyn Host, plan: &Insert, values: &[DatumRef<'_>]) 
 }
 
 impl Insert {
+    /// The table.
+    pub fn info(&self) -> &TableInfo {
+        &self.info
+    }
+
+    /// Does it return rows?
+    pub fn returns(&self) -> bool {
+        self.returning.is_some()
+    }
+
+    /// May it change rows that are there?
+    pub fn is_upsert(&self) -> bool {
+        self.upsert.is_some()
+    }
+
     /// Appends its rows for one group of parameters.
     fn encode(&self, run: &mut Run<'_>, params: &[DatumRef<'_>], rows: &mut Batch) -> Outcome<()> {
         let evaluator = run.host.sql().evaluator();

@@ -2,13 +2,22 @@
 //!
 //! `hash(key)` has the columns field and value; `list(key)` position and value; `set(key)` member; `zset(key)` member,
 //! score and rank; `string(key)` value. A key that does not exist has no rows. Texts are TEXT when they are UTF-8 and
-//! BLOB otherwise. A statement sees the value as it is at the first row: it is copied then.
+//! BLOB otherwise.
+//!
+//! A key, field, member or position that is asked for is looked up. A sorted set is read in ranks, some hundreds at a
+//! time, from the range of scores and in the order that the query wants; other values are copied at the first row.
+//! Nothing changes a key while a statement runs, so both see one state.
 
-use super::run::{Current, Outcome, Run, Shape};
+mod cursor;
+mod plan;
+
+use super::run::{Current, Shape};
 use super::sqlite::{Connection, connection, value};
-use crate::error::{Code, Error, Result};
-use crate::table::datum::{Datum, DatumRef};
+use crate::error::Result;
+use crate::table::datum::Datum;
+use cursor::Cursor;
 use libsqlite3_sys as ffi;
+use plan::Plan;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -25,6 +34,13 @@ struct Source {
     kind: Kind,
     declaration: &'static str,
     columns: usize,
+}
+
+impl Source {
+    /// Does the first column tell rows apart, so that one can be looked up by it?
+    fn has_names(&self) -> bool {
+        self.kind != Kind::Value(Shape::String)
+    }
 }
 
 const SOURCES: [Source; 6] = [
@@ -110,13 +126,7 @@ struct Table {
 #[repr(C)]
 struct OpenCursor {
     base: ffi::sqlite3_vtab_cursor,
-    key: Datum,
-    /// The rows, one after another.
-    values: Vec<Datum>,
-    row: usize,
-    rows: usize,
-    /// Where SCAN is to go on; None at the end.
-    scan: Option<u64>,
+    cursor: Cursor,
 }
 
 static MODULE: ffi::sqlite3_module = ffi::sqlite3_module {
@@ -181,35 +191,19 @@ unsafe extern "C" fn x_disconnect(table: *mut ffi::sqlite3_vtab) -> c_int {
 }
 
 unsafe extern "C" fn x_best_index(table: *mut ffi::sqlite3_vtab, info: *mut ffi::sqlite3_index_info) -> c_int {
-    // SAFETY: SQLite passes a table of `x_connect` and a structure whose arrays have the lengths it tells.
-    unsafe {
-        let table = &*table.cast::<Table>();
-        (*info).estimatedCost = 10_000.0;
-        (*info).estimatedRows = 1000;
-        if table.source.kind == Kind::Keys {
-            (*info).estimatedCost = 1e9;
-            (*info).estimatedRows = 1_000_000;
-            return ffi::SQLITE_OK;
-        }
-        // The key is what the function is called with: an equality on the hidden column. Without it there is no plan.
-        for i in 0..(*info).nConstraint as usize {
-            let constraint = &*(*info).aConstraint.add(i);
-            let is_key = constraint.iColumn == table.source.columns as c_int
-                && i32::from(constraint.op) == ffi::SQLITE_INDEX_CONSTRAINT_EQ;
-            if is_key && constraint.usable != 0 {
-                let usage = &mut *(*info).aConstraintUsage.add(i);
-                usage.argvIndex = 1;
-                usage.omit = 1;
-                return ffi::SQLITE_OK;
-            }
-        }
-        ffi::SQLITE_CONSTRAINT
-    }
+    // SAFETY: SQLite passes a table of `x_connect`.
+    let table = unsafe { &*table.cast::<Table>() };
+    let mut code = ffi::SQLITE_OK;
+    let guarded = super::vtab::guarded(&table.current, |run| {
+        // SAFETY: SQLite passes a structure whose arrays have the lengths it tells.
+        code = unsafe { plan::choose(info, table.source, run.traits.explains) };
+        Ok(())
+    });
+    if guarded == ffi::SQLITE_OK { code } else { guarded }
 }
 
 unsafe extern "C" fn x_open(_: *mut ffi::sqlite3_vtab, out: *mut *mut ffi::sqlite3_vtab_cursor) -> c_int {
-    let base = ffi::sqlite3_vtab_cursor::default();
-    let cursor = OpenCursor { base, key: Datum::Null, values: Vec::new(), row: 0, rows: 0, scan: None };
+    let cursor = OpenCursor { base: ffi::sqlite3_vtab_cursor::default(), cursor: Cursor::default() };
     // SAFETY: SQLite passes a place for the pointer, whose target begins with a `sqlite3_vtab_cursor`.
     unsafe { *out = Box::into_raw(Box::new(cursor)).cast() };
     ffi::SQLITE_OK
@@ -223,14 +217,14 @@ unsafe extern "C" fn x_close(cursor: *mut ffi::sqlite3_vtab_cursor) -> c_int {
 
 /// # Safety
 /// `cursor` comes from `x_open` and SQLite has set its table; the two references end with the callback.
-unsafe fn parts<'a>(cursor: *mut ffi::sqlite3_vtab_cursor) -> (&'a mut OpenCursor, &'a Table) {
+unsafe fn parts<'a>(cursor: *mut ffi::sqlite3_vtab_cursor) -> (&'a mut Cursor, &'a Table) {
     // SAFETY: the caller's promise; nobody else has a reference to either during a callback.
-    unsafe { (&mut *cursor.cast::<OpenCursor>(), &*(*cursor).pVtab.cast::<Table>()) }
+    unsafe { (&mut (*cursor.cast::<OpenCursor>()).cursor, &*(*cursor).pVtab.cast::<Table>()) }
 }
 
 unsafe extern "C" fn x_filter(
     cursor: *mut ffi::sqlite3_vtab_cursor,
-    _: c_int,
+    plan: c_int,
     _: *const c_char,
     argc: c_int,
     argv: *mut *mut ffi::sqlite3_value,
@@ -238,78 +232,25 @@ unsafe extern "C" fn x_filter(
     // SAFETY: SQLite passes a cursor of `x_open`.
     let (cursor, table) = unsafe { parts(cursor) };
     super::vtab::guarded(&table.current, |run| {
-        cursor.row = 0;
-        cursor.rows = 0;
-        cursor.values.clear();
-        match table.source.kind {
-            Kind::Keys => {
-                cursor.scan = Some(0);
-                cursor.scan_on(run)
-            }
-            Kind::Value(shape) => {
-                if argc != 1 {
-                    return Err(Error::new(Code::Bug, "source: no key").into());
-                }
-                // SAFETY: the argument is that of this call, and is copied.
-                cursor.key = unsafe { value::read(*argv) }.to_owned();
-                cursor.read(run, shape)
-            }
-        }
+        // SAFETY: SQLite passes `argc` values at `argv`; they are copied.
+        let arguments = (0..argc as usize).map(|i| unsafe { value::read(*argv.add(i)).to_owned() }).collect();
+        cursor.start(run, table.source.kind, Plan::from_bits_truncate(plan), arguments)
     })
-}
-
-impl OpenCursor {
-    /// Copies the value at the key.
-    fn read(&mut self, run: &mut Run<'_>, shape: Shape) -> Outcome<()> {
-        let number;
-        let key = match &self.key {
-            Datum::Text(bytes) | Datum::Blob(bytes) => &bytes[..],
-            Datum::Int(i) => {
-                number = i.to_string();
-                number.as_bytes()
-            }
-            _ => return Ok(()),
-        };
-        let (values, rows) = (&mut self.values, &mut self.rows);
-        run.host.read_key(key, shape, &mut |row| {
-            values.extend_from_slice(row);
-            *rows += 1;
-        })?;
-        Ok(())
-    }
-
-    /// Gets the next keys; an empty batch is no end.
-    fn scan_on(&mut self, run: &mut Run<'_>) -> Outcome<()> {
-        while let Some(from) = self.scan
-            && self.row == self.rows
-        {
-            self.values.clear();
-            (self.row, self.rows) = (0, 0);
-            let (values, rows) = (&mut self.values, &mut self.rows);
-            let next = run.host.scan_keys(from, &mut |row| {
-                values.extend_from_slice(row);
-                *rows += 1;
-            })?;
-            self.scan = (next != 0).then_some(next);
-        }
-        Ok(())
-    }
 }
 
 unsafe extern "C" fn x_next(cursor: *mut ffi::sqlite3_vtab_cursor) -> c_int {
     // SAFETY: SQLite passes a cursor of `x_open`.
     let (cursor, table) = unsafe { parts(cursor) };
-    cursor.row += 1;
-    if cursor.row < cursor.rows || table.source.kind != Kind::Keys {
+    if cursor.step() {
         return ffi::SQLITE_OK;
     }
-    super::vtab::guarded(&table.current, |run| cursor.scan_on(run))
+    super::vtab::guarded(&table.current, |run| cursor.go_on(run))
 }
 
 unsafe extern "C" fn x_eof(cursor: *mut ffi::sqlite3_vtab_cursor) -> c_int {
     // SAFETY: SQLite passes a cursor of `x_open`.
     let (cursor, _) = unsafe { parts(cursor) };
-    c_int::from(cursor.row >= cursor.rows)
+    c_int::from(cursor.is_done())
 }
 
 unsafe extern "C" fn x_column(
@@ -319,10 +260,9 @@ unsafe extern "C" fn x_column(
 ) -> c_int {
     // SAFETY: SQLite passes a cursor of `x_open`.
     let (cursor, table) = unsafe { parts(cursor) };
-    let (column, columns) = (column as usize, table.source.columns);
-    let value = if column < columns { cursor.values.get(cursor.row * columns + column) } else { Some(&cursor.key) };
+    let value = cursor.value(column as usize, table.source.columns);
     // SAFETY: the context is that of this call.
-    unsafe { value::answer(context, value.map_or(DatumRef::Null, Datum::as_ref)) };
+    unsafe { value::answer(context, value) };
     ffi::SQLITE_OK
 }
 
@@ -330,7 +270,7 @@ unsafe extern "C" fn x_rowid(cursor: *mut ffi::sqlite3_vtab_cursor, out: *mut i6
     // SAFETY: SQLite passes a cursor of `x_open`, and a place for the answer.
     unsafe {
         let (cursor, _) = parts(cursor);
-        *out = cursor.row as i64;
+        *out = cursor.number();
     }
     ffi::SQLITE_OK
 }

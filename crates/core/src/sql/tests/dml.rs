@@ -236,3 +236,84 @@ fn truncate_empties_at_once_and_can_be_taken_back() {
         assert!(store.error(text).contains(message), "{text}");
     }
 }
+
+#[test]
+fn common_upserts_need_no_sqlite() {
+    let mut store = TestStore::with(&["CREATE TABLE t (id INT PRIMARY KEY, a INT, b REAL)"]);
+    for (text, params, is_fast) in [
+        ("INSERT INTO t VALUES (?, ?, 1) ON CONFLICT (id) DO UPDATE SET a = excluded.a", 2, true),
+        (
+            "INSERT INTO t VALUES (?, ?, 1) ON CONFLICT (id) DO UPDATE SET a = a + excluded.a, b = ? RETURNING *",
+            3,
+            true,
+        ),
+        ("INSERT INTO t VALUES (?, ?, 1) ON DUPLICATE KEY UPDATE a = VALUES(a) - a, b = t.b + 0.5", 2, true),
+        ("INSERT INTO t VALUES (?, ?, 1) ON CONFLICT (id) DO NOTHING RETURNING id, a AS x", 2, true),
+        ("INSERT INTO t VALUES (?, ?, 1), (9, 9, 9) RETURNING id", 2, true),
+        ("INSERT INTO t VALUES (?, ?, 1) ON CONFLICT DO NOTHING", 2, false),
+        ("INSERT INTO t VALUES (?, ?, 1) ON CONFLICT (id) DO UPDATE SET a = a * 2", 2, false),
+        ("INSERT INTO t VALUES (?, ?, 1) ON CONFLICT (id) DO UPDATE SET a = 1 WHERE a > 3", 2, false),
+        ("INSERT INTO t VALUES (?, ?, 1), (8, 8, 8) ON CONFLICT (id) DO NOTHING", 2, false),
+    ] {
+        let values: Vec<Datum> = (1..=params as i64).map(Datum::Int).collect();
+        let mut twice = Vec::new();
+        for fast_path in [true, false] {
+            // A new one knows no plan.
+            store.sql = crate::sql::Sql::default();
+            store.sql.fast_path = fast_path;
+            store.run("DELETE FROM t");
+            let replies = [1, 2].map(|_| store.try_run(text, &values));
+            twice.push((format!("{replies:?}"), show(&store.rows("SELECT * FROM t", &[]))));
+            assert_eq!(fast_path && is_fast, store.sql.planned(text.as_bytes(), params).is_some(), "{text}");
+        }
+        assert_eq!(twice[0], twice[1], "{text}");
+    }
+    // A sum past 64 bits, and a text, are SQLite's.
+    store.sql.fast_path = true;
+    store.run("INSERT INTO t VALUES (50, 9223372036854775807, 1)");
+    let sum = "INSERT INTO t VALUES (50, ?, 1) ON CONFLICT (id) DO UPDATE SET b = a + excluded.a RETURNING b";
+    assert_eq!("[[9.223372036854776e+18]]", show(&store.rows(sum, &[Datum::Int(1)])));
+    let text = "INSERT INTO t VALUES (50, 1, 1) ON CONFLICT (id) DO UPDATE SET b = b + ? RETURNING b > 5";
+    assert_eq!("[[1]]", show(&store.rows(text, &[Datum::text("3")])));
+}
+
+#[test]
+fn a_statement_runs_for_many_groups_or_for_none() {
+    use crate::table::datum::DatumRef;
+    for fast_path in [true, false] {
+        let mut store = TestStore::with(&["CREATE TABLE t (id INT PRIMARY KEY, a TEXT)"]);
+        store.sql.fast_path = fast_path;
+        let many = |store: &mut TestStore, text: &str, values: &[Datum]| {
+            let values: Vec<DatumRef<'_>> = values.iter().map(Datum::as_ref).collect();
+            crate::sql::many::execute(store, text.as_bytes(), &values).map_err(|error| error.to_string())
+        };
+        let rows = |ids: std::ops::Range<i64>| ids.flat_map(|i| [Datum::Int(i), Datum::text("x")]).collect::<Vec<_>>();
+        let insert = "INSERT INTO t VALUES (?, ?)";
+        assert_eq!(Ok(3000), many(&mut store, insert, &rows(0..3000)));
+        // One that fails takes all back, in whichever group it stands.
+        for last in [0, 1, 2999] {
+            let mut values = rows(5000..6000);
+            values.extend([Datum::Int(last), Datum::Null]);
+            assert!(many(&mut store, insert, &values).unwrap_err().contains("UNIQUE constraint failed: t.id"));
+            assert_eq!(3000, store.count("t"));
+        }
+        assert_eq!(Ok(2), many(&mut store, "REPLACE INTO t VALUES (?, 'y')", &[Datum::Int(1), Datum::Int(2)]));
+        assert_eq!(
+            Ok(1),
+            many(&mut store, "INSERT OR IGNORE INTO t VALUES (?, 'y')", &[Datum::Int(1), Datum::Int(-1)])
+        );
+        assert_eq!(
+            Ok(2),
+            many(&mut store, "DELETE FROM t WHERE id = ?", &[Datum::Int(1), Datum::Int(2), Datum::Int(1)])
+        );
+        assert_eq!(Ok(4), many(&mut store, "UPDATE t SET a = a || ? WHERE id < 2", &[Datum::Int(1), Datum::Int(2)]));
+        let upsert = "INSERT INTO t VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET a = excluded.a";
+        assert_eq!(Ok(20), many(&mut store, upsert, &rows(2990..3010)));
+        assert_eq!(Ok(0), many(&mut store, insert, &[]));
+        assert!(many(&mut store, insert, &rows(0..1)[..1]).unwrap_err().contains("2 parameters, 1 values"));
+        for text in ["SELECT ?", "SELECT a FROM t WHERE id = ?", "INSERT INTO t (id) VALUES (?) RETURNING id"] {
+            assert!(many(&mut store, text, &[Datum::Int(1)]).unwrap_err().contains("may not return rows"), "{text}");
+        }
+        assert!(many(&mut store, "TRUNCATE t", &[]).unwrap_err().contains("only a statement that writes rows"));
+    }
+}

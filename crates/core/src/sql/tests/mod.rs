@@ -15,7 +15,7 @@ mod transactions;
 use super::Sql;
 use super::control::Control;
 use super::executor::execute;
-use super::run::{Host, Shape, number_after};
+use super::run::{Host, Portion, Shape, number_after};
 use crate::engine::{Engine, Memory, Source, Wanted};
 use crate::error::Result;
 use crate::keyspace::Wants;
@@ -23,6 +23,7 @@ use crate::reply::Reply;
 use crate::table::catalog::{Catalog, TableId};
 use crate::table::datum::{Datum, DatumRef};
 use crate::txn::{TableChanges, Tables, Transaction};
+use std::ops::Range;
 
 /// Tables and their SQL, without a keyspace.
 pub struct TestStore {
@@ -172,13 +173,26 @@ impl Host for TestStore {
         self.clock_ns += 1;
         self.clock_ns
     }
-    fn read_key(&mut self, _: &[u8], _: Shape, each: &mut dyn FnMut(&[Datum])) -> Result<()> {
+    fn read_key(&mut self, _: &[u8], _: Shape, _: Portion<'_>, each: &mut dyn FnMut(&[Datum])) -> Result<()> {
         self.value.iter().for_each(|row| each(row));
         Ok(())
     }
-    fn scan_keys(&mut self, cursor: u64, each: &mut dyn FnMut(&[Datum])) -> Result<u64> {
+    fn ranks(&mut self, _: &[u8], _: Option<f64>, _: Option<f64>) -> Result<Range<usize>> {
+        Ok(0..self.value.len())
+    }
+    fn find_key(&mut self, _: &[u8], _: &mut dyn FnMut(&[Datum])) -> Result<()> {
+        Ok(())
+    }
+    fn scan_keys(&mut self, cursor: u64, _: &[u8], _: bool, each: &mut dyn FnMut(&[Datum])) -> Result<u64> {
         let key = Datum::text(format!("k{cursor}"));
         each(&[key, Datum::text("string"), Datum::Null, Datum::Int(1), Datum::text("int")]);
         Ok((cursor + 1) % 3)
+    }
+    fn store_key(&mut self, _: &[u8], _: Shape, elements: &[Vec<Datum>]) -> Result<usize> {
+        self.value = elements.to_vec();
+        Ok(elements.len())
+    }
+    fn delete_keys(&mut self, keys: &[Vec<u8>]) -> Result<u64> {
+        Ok(keys.len() as u64)
     }
 }

@@ -408,8 +408,12 @@ fn upsert_statement(pair: &mut Pair, params: &mut Params) -> String {
     let row: Vec<String> = T.iter().map(|(_, kind)| pair.value(kind, params)).collect();
     let target = pair.pick(&["(id)", "(id)", ""]);
     let sets = [
-        "a = excluded.a + coalesce(t.a, 0), c = d",
-        "b = excluded.b, d = lower(t.d) || coalesce(excluded.c, '')",
+        "a = a - 2, b = 7",
+        "a = t.a + excluded.a",
+        "b = b - excluded.a",
+        "a = excluded.b - a",
+        "a = excluded.a + coalesce(t.a, 0)",
+        "b = length(excluded.c), a = length(lower(t.d) || coalesce(excluded.c, ''))",
         "(a, b) = (SELECT max(z), 1.5 FROM u WHERE z < excluded.id)",
         "id = id + 50",
         "a = c",
@@ -417,7 +421,11 @@ fn upsert_statement(pair: &mut Pair, params: &mut Params) -> String {
     let action = if target.is_empty() || pair.chance(10) {
         "NOTHING".into()
     } else {
-        let condition = if pair.chance(30) { format!(" WHERE t.a < {}", pair.value("int", params)) } else { "".into() };
+        let condition = match pair.random.below(3) {
+            0 => format!(", c = 'c' WHERE t.a < {}", pair.value("int", params)),
+            1 => format!(", c = excluded.c, d = {}", pair.value("text", params)),
+            _ => String::new(),
+        };
         format!("UPDATE SET {}{condition}", pair.pick(&sets))
     };
     let returning = pair.pick(&["", " RETURNING *", " RETURNING id, a IS NULL, d"]);
