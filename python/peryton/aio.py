@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import TracebackType
@@ -138,14 +138,6 @@ class _StreamLink:
         return data
 
 
-async def _total(run: Callable[[Call[int]], Awaitable[int]], calls: Iterable[Call[int]]) -> int:
-    """Runs calls one after another; the sum of what they give."""
-    total = 0
-    for call in calls:
-        total += await run(call)
-    return total
-
-
 class Database:
     """A store, embedded (`aio.open`) or remote (`aio.connect`), for the tasks of one event loop."""
 
@@ -167,7 +159,7 @@ class Database:
 
     async def sql_many(self, text: str, rows: Iterable[Parameters], *, batch: int = _calls.ROWS_AT_ONCE) -> int:
         """Runs a statement once for each row of parameters, as `peryton.Database.sql_many`."""
-        return await _total(self._run, _calls.many(text, rows, batch))
+        return await self._run_all(_calls.many(text, rows, batch))
 
     async def command(self, *args: Argument) -> Any:
         """Runs any command, as `peryton.Database.command`."""
@@ -275,6 +267,12 @@ class Database:
         async with self._lend() as link:
             return await link.pipeline([call.args for call in calls])
 
+    async def _run_all(self, calls: Iterable[Call[int]]) -> int:
+        total = 0
+        for call in calls:
+            total += await self._run(call)
+        return total
+
     @asynccontextmanager
     async def _lend(self) -> AsyncIterator[_AsyncLink]:
         """A link for one use. One that broke or was cancelled half-way through a reply is not kept."""
@@ -317,8 +315,8 @@ class Transaction:
         return await self._run(_calls.sql_in_transaction(text, params))
 
     async def sql_many(self, text: str, rows: Iterable[Parameters], *, batch: int = _calls.ROWS_AT_ONCE) -> int:
-        """Runs a statement once for each row of parameters in the transaction."""
-        return await _total(self._run, _calls.many(text, rows, batch))
+        """Runs a statement once for each row of parameters, as `peryton.Database.sql_many`."""
+        return await self._run_all(_calls.many(text, rows, batch))
 
     async def command(self, *args: Argument) -> Any:
         """Runs any command in the transaction."""
@@ -388,6 +386,12 @@ class Transaction:
     async def _run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
         return await self._open_link().pipeline([call.args for call in calls])
 
+    async def _run_all(self, calls: Iterable[Call[int]]) -> int:
+        total = 0
+        for call in calls:
+            total += await self._run(call)
+        return total
+
 
 class Table:
     """The rows of one table by primary key, as `peryton.Table`."""
@@ -411,7 +415,7 @@ class Table:
 
     async def put_many(self, records: Iterable[Mapping[str, Value]]) -> int:
         """Inserts or replaces rows, thousands in one atomic step. Gives how many were put."""
-        return await _total(self._database._run, _calls.put_many(self.name, records))
+        return await self._database._run_all(_calls.put_many(self.name, records))
 
     async def delete(self, *keys: Any) -> int:
         """Deletes the rows with these primary keys; gives how many there were."""

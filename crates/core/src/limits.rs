@@ -77,6 +77,10 @@ pub const READ_KEYS_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const VIEW_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Deepest nesting of SQL statements, scripts and triggers in each other.
 pub const NESTING_MAX: usize = 16;
+/// Longest chain of foreign keys that cascade (SQLite's limit).
+pub const FOREIGN_KEY_DEPTH_MAX: usize = 1000;
+/// Most rows of one statement that may wait for the rows they refer to.
+pub const FOREIGN_KEYS_PENDING_MAX: usize = 1 << 20;
 /// Scripts remembered that came with EVAL only; those loaded with SCRIPT LOAD are not limited.
 pub const SCRIPTS_EVALLED_MAX: usize = 4096;
 /// Most memory the scripts' interpreter may hold, bytes.

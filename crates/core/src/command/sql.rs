@@ -4,7 +4,7 @@ use super::context::{Context, Origin};
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use super::{dispatch, sql_keys, transact};
 use crate::ds::number;
-use crate::engine::{Capabilities, Source, Wanted};
+use crate::engine::{Capabilities, Source, TableMemory, Wanted};
 use crate::error::{Code, Error, Result};
 use crate::readers::{Job, Ticket};
 use crate::reply::Reply;
@@ -55,10 +55,16 @@ pub(super) const COMMANDS: &[Spec] = &[
     row("update", bare, -2, "t SET c = ... [WHERE ...]", "Changes rows; arguments are joined by spaces."),
     row("delete", bare, -2, "FROM t [WHERE ...]", "Deletes rows; arguments are joined by spaces."),
     row("with", bare, -2, "q AS (...) SELECT ...", "Queries with common table expressions."),
-    row("create", bare, -2, "TABLE t (...) | INDEX i ON t (...)", "Makes a table or an index."),
-    row("drop", bare, -2, "TABLE t | INDEX i", "Drops a table or an index."),
+    row(
+        "create",
+        bare,
+        -2,
+        "TABLE t (...) | INDEX i ON t (...) | VIEW v AS query",
+        "Makes a table, an index or a view.",
+    ),
+    row("drop", bare, -2, "TABLE t | INDEX i | VIEW v", "Drops tables, an index or views."),
     row("truncate", bare, -2, "[TABLE] t", "Empties a table at once."),
-    row("alter", bare, -2, "TABLE t ...", "Changes a table (not supported yet)."),
+    row("alter", bare, -2, "TABLE t RENAME TO u", "Gives a table another name."),
     row("explain", bare, -2, "SELECT ...", "Tells how the rows of a statement would be found."),
     row("show", bare, -2, "TABLES | CREATE TABLE t | INDEXES FROM t", "Shows what tables and indexes there are."),
     Spec {
@@ -287,6 +293,10 @@ impl Host for Statement<'_, '_> {
         transact::control(self.ctx, control)
     }
 
+    fn table_memory(&self, table: TableId) -> Option<TableMemory> {
+        self.ctx.state.tables.engine().memory(table).ok()
+    }
+
     fn check_memory(&self) -> Result<()> {
         if self.ctx.state.is_out_of_memory() {
             return Err(Error::new(Code::Oom, "command not allowed when used memory > 'maxmemory'."));
@@ -376,15 +386,15 @@ impl Host for Statement<'_, '_> {
         portion: Portion<'_>,
         each: &mut dyn FnMut(&[Datum]),
     ) -> Result<()> {
-        self.with_key(key, |ctx| sql_keys::read(ctx, key, shape, portion, each))
+        transact::read_keys(self.ctx, &[key], |ctx| sql_keys::read(ctx, key, shape, portion, each))
     }
 
     fn ranks(&mut self, key: &[u8], low: Option<f64>, high: Option<f64>) -> Result<Range<usize>> {
-        self.with_key(key, |ctx| sql_keys::ranks(ctx, key, low, high))
+        transact::read_keys(self.ctx, &[key], |ctx| sql_keys::ranks(ctx, key, low, high))
     }
 
     fn find_key(&mut self, key: &[u8], each: &mut dyn FnMut(&[Datum])) -> Result<()> {
-        self.with_key(key, |ctx| {
+        transact::read_keys(self.ctx, &[key], |ctx| {
             sql_keys::find(ctx, key, each);
             Ok(())
         })
@@ -397,8 +407,7 @@ impl Host for Statement<'_, '_> {
             // The end of the window is the end of the scan as the statement sees it.
             return Ok(if window.batches == 0 { 0 } else { window.cursor });
         }
-        let names = self.ctx.session.transaction.as_ref().map_or_else(Vec::new, |own| own.keys.names());
-        on_private_keys(self.ctx, &names, false, |ctx| Ok(sql_keys::scan(ctx, cursor, prefix, bytes, each)))
+        transact::read_all_keys(self.ctx, |ctx| Ok(sql_keys::scan(ctx, cursor, prefix, bytes, each)))
     }
 
     fn begin_slice(&mut self) {
@@ -412,45 +421,14 @@ impl Host for Statement<'_, '_> {
 
     fn store_key(&mut self, key: &[u8], shape: Shape, elements: &[Vec<Datum>]) -> Result<usize> {
         self.write()?;
-        let name = (self.ctx.session.db, Box::from(key));
-        on_private_keys(self.ctx, &[name], true, |ctx| sql_keys::store(ctx, key, shape, elements))
+        transact::write_keys(self.ctx, &[key], |ctx| sql_keys::store(ctx, key, shape, elements))
     }
 
     fn delete_keys(&mut self, keys: &[Vec<u8>]) -> Result<u64> {
         self.write()?;
-        let db = self.ctx.session.db;
-        let names: Vec<_> = match self.ctx.session.transaction {
-            Some(_) => keys.iter().map(|key| (db, Box::from(&key[..]))).collect(),
-            None => Vec::new(),
-        };
-        on_private_keys(self.ctx, &names, true, |ctx| Ok(sql_keys::delete(ctx, keys)))
+        let names: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        transact::write_keys(self.ctx, &names, |ctx| Ok(sql_keys::delete(ctx, keys)))
     }
-}
-
-impl Statement<'_, '_> {
-    /// Reads a key as the session's transaction sees it.
-    fn with_key<T: Default>(&mut self, key: &[u8], read: impl FnOnce(&mut Context<'_>) -> Result<T>) -> Result<T> {
-        let Some(transaction) = &mut self.ctx.session.transaction else { return read(self.ctx) };
-        let name = (self.ctx.session.db, Box::from(key));
-        transaction.keys.note_use(name.clone());
-        on_private_keys(self.ctx, &[name], false, read)
-    }
-}
-
-/// Runs `body` on the private entries of some keys, if the session is in a transaction; gives what it gives.
-fn on_private_keys<T: Default>(
-    ctx: &mut Context<'_>,
-    names: &[(usize, Box<[u8]>)],
-    writes: bool,
-    body: impl FnOnce(&mut Context<'_>) -> Result<T>,
-) -> Result<T> {
-    let mut result = T::default();
-    let run = |ctx: &mut Context<'_>| {
-        result = body(ctx)?;
-        Ok(Reply::None)
-    };
-    transact::with_private_keys(ctx, names, writes, run)?;
-    Ok(result)
 }
 
 #[cfg(test)]

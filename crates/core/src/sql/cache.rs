@@ -28,6 +28,22 @@ struct Slot {
     used: bool,
     /// The next slot of the same bucket.
     next: u32,
+    calls: u64,
+    ns: u64,
+    rows: u64,
+}
+
+/// How a statement was used since it came into the cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Usage {
+    /// Times it was called.
+    pub calls: u64,
+    /// Time it took, nanoseconds; not taken of those without SQLite.
+    pub ns: u64,
+    /// Rows returned or changed, likewise.
+    pub rows: u64,
+    /// It is answered without SQLite.
+    pub fast: bool,
 }
 
 /// The cache. When it is full, a hand goes round and throws out what was not used since its last round.
@@ -52,11 +68,26 @@ impl Default for Cache {
 const IDLE_MAX: usize = 2;
 
 impl Cache {
-    /// Forgets everything: the catalog changed.
+    /// Forgets what all texts were compiled to: the catalog changed. How they were used is kept.
     pub fn clear(&mut self) {
-        self.buckets.fill(NONE);
-        self.slots.clear();
-        self.hand = 0;
+        self.slots.iter_mut().for_each(|slot| slot.kept = Kept::Statements(SmallVec::new()));
+    }
+
+    /// All texts and how they were used.
+    pub fn usages(&self) -> impl Iterator<Item = (&[u8], Usage)> {
+        self.slots.iter().map(|slot| {
+            let fast = matches!(slot.kept, Kept::Fast(_));
+            (&*slot.text, Usage { calls: slot.calls, ns: slot.ns, rows: slot.rows, fast })
+        })
+    }
+
+    /// Notes what one call of a text took and gave.
+    pub fn note(&mut self, text: &[u8], ns: u64, rows: u64) {
+        if let Some(slot) = self.find(text) {
+            let slot = &mut self.slots[slot];
+            slot.ns += ns;
+            slot.rows += rows;
+        }
     }
 
     /// Texts kept.
@@ -88,6 +119,7 @@ impl Cache {
         let slot = self.find(text)?;
         let slot = &mut self.slots[slot];
         slot.used = true;
+        slot.calls += 1;
         match &mut slot.kept {
             Kept::Fast(plan) => Some(Compiled::Fast(plan.clone())),
             Kept::Statements(idle) => idle.pop().map(Compiled::Statement),
@@ -105,8 +137,9 @@ impl Cache {
 
     /// Keeps a plan.
     pub fn keep_fast(&mut self, text: &[u8], plan: Arc<fast::Plan>) {
-        if self.find(text).is_none() {
-            self.add(text, Kept::Fast(plan));
+        match self.find(text) {
+            Some(slot) => self.slots[slot].kept = Kept::Fast(plan),
+            None => self.add(text, Kept::Fast(plan)),
         }
     }
 
@@ -133,7 +166,7 @@ impl Cache {
         let number = if full { self.victim() } else { self.slots.len() };
         let hash = hash::bytes(text);
         let bucket = &mut self.buckets[hash as usize % BUCKETS];
-        let slot = Slot { text: text.into(), hash, kept, used: false, next: *bucket };
+        let slot = Slot { text: text.into(), hash, kept, used: false, next: *bucket, calls: 1, ns: 0, rows: 0 };
         *bucket = number as u32;
         match self.slots.get_mut(number) {
             Some(old) => *old = slot,

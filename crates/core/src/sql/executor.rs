@@ -1,6 +1,7 @@
 //! Runs statements: finds or compiles what their text means, opens the undo scope, steps, shapes the reply.
 
 use super::cache::{Cache, Compiled};
+use super::constraint::{RowEvaluator, foreign_key, link};
 use super::dml::returning::Returned;
 use super::dml::store::{self, Sink};
 use super::dml::upsert::Upserting;
@@ -10,13 +11,13 @@ use super::run::{self, Current, Failure, Host, Outcome, Run, Traits};
 use super::sqlite::{Connection, Prepared, Step, functions, memory};
 use super::statement::{self, Class};
 use super::table_info::TableInfo;
-use super::token::Token;
-use super::{ddl, explain, fast, schema, source, vtab, write};
+use super::token::{Token, quote_name};
+use super::{catalog_tables, ddl, explain, fast, rewrite, schema, source, vtab, write};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::reply::{Blob, Reply};
 use crate::table::batch::Batch;
-use crate::table::catalog::TableId;
+use crate::table::catalog::{TableId, ViewDef};
 use crate::table::datum::{Datum, DatumRef};
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
@@ -29,6 +30,8 @@ pub struct Sql {
     connection: Option<Connection>,
     current: Arc<Current>,
     tables: HashMap<TableId, Arc<TableInfo>>,
+    /// The views that the connection knows.
+    views: Vec<Arc<ViewDef>>,
     /// The catalog version that all of the above was made for.
     version: u64,
     /// Statements that are running, inside each other.
@@ -39,6 +42,8 @@ pub struct Sql {
     pub(super) taken: Vec<run::Taken>,
     /// Buffer of the fast path.
     pub(super) keys: Batch,
+    /// Evaluates what definitions demand of rows.
+    rows: RowEvaluator,
 }
 
 /// A statement compiled by SQLite.
@@ -68,7 +73,7 @@ impl Statement {
     }
 
     /// How many columns its rows have.
-    pub fn columns(&self) -> usize {
+    pub fn width(&self) -> usize {
         self.names.len()
     }
 
@@ -81,6 +86,33 @@ impl Statement {
     /// Makes it ready for the next run.
     pub fn reset(&mut self) {
         self.prepared.reset();
+    }
+}
+
+/// What is known of a result column.
+pub struct Described {
+    /// Its name.
+    pub name: String,
+    /// The base type of the column that it is.
+    pub declared: Option<String>,
+    /// The table and column that it is.
+    pub origin: Option<(String, String)>,
+}
+
+impl Statement {
+    /// What is known of its result columns.
+    pub fn columns(&self) -> Vec<Described> {
+        let describe = |i: usize| Described {
+            name: self.prepared.column_name(i),
+            declared: self.prepared.column_type(i).filter(|declared| !declared.is_empty()),
+            origin: self.prepared.column_origin(i),
+        };
+        (0..self.prepared.column_count()).map(describe).collect()
+    }
+
+    /// Does it only read?
+    pub fn is_readonly(&self) -> bool {
+        self.readonly
     }
 }
 
@@ -105,11 +137,13 @@ impl Default for Sql {
             connection: None,
             current: Arc::default(),
             tables: HashMap::new(),
+            views: Vec::new(),
             version: u64::MAX,
             running: 0,
             fast_path: true,
             taken: Vec::new(),
             keys: Batch::new(),
+            rows: RowEvaluator::default(),
         }
     }
 }
@@ -127,7 +161,7 @@ pub fn execute(host: &mut dyn Host, text: &[u8], params: &[DatumRef<'_>]) -> Res
 
 /// Brings what is known of the tables up to the catalog's version.
 #[inline]
-fn synchronize(host: &mut dyn Host) -> Result<()> {
+pub fn synchronize(host: &mut dyn Host) -> Result<()> {
     let version = host.catalog().version();
     let sql = host.sql();
     if sql.version == version { Ok(()) } else { follow_catalog(host, version) }
@@ -136,24 +170,45 @@ fn synchronize(host: &mut dyn Host) -> Result<()> {
 #[cold]
 fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
     let defs: Vec<_> = host.catalog().tables().cloned().collect();
+    let views: Vec<_> = host.catalog().views().cloned().collect();
+    let mut links = link::resolve(host.catalog());
     let sql = host.sql();
     sql.cache.clear();
     if sql.connection.is_none() {
         sql.connection = Some(connect(&sql.current)?);
     }
     let Some(connection) = &sql.connection else { return Ok(()) };
-    let gone = |info: &Arc<TableInfo>| !defs.iter().any(|def| Arc::ptr_eq(def, &info.def));
+    // What a table has to do with others may change though it does not.
+    let linked = |info: &TableInfo| info.links.is_some() || links.contains_key(&info.def.id);
+    let gone = |info: &Arc<TableInfo>| linked(info) || !defs.iter().any(|def| Arc::ptr_eq(def, &info.def));
     for (_, info) in sql.tables.extract_if(|_, info| gone(info)) {
         connection.drop_module(&info.def.name);
+        sql.rows.forget(info.def.id);
     }
     for def in &defs {
         if !sql.tables.contains_key(&def.id) {
-            let info = Arc::new(TableInfo::new(def)?);
+            let info = Arc::new(TableInfo { links: links.remove(&def.id).map(Box::new), ..TableInfo::new(def)? });
             vtab::register(connection, &info, &sql.current)?;
             sql.tables.insert(def.id, info);
         }
     }
+    follow_views(connection, &mut sql.views, views)?;
     sql.version = version;
+    Ok(())
+}
+
+/// Makes the connection's views those of the catalog.
+fn follow_views(connection: &Connection, known: &mut Vec<Arc<ViewDef>>, views: Vec<Arc<ViewDef>>) -> Result<()> {
+    let is_in = |list: &[Arc<ViewDef>], view: &Arc<ViewDef>| list.iter().any(|other| Arc::ptr_eq(other, view));
+    for gone in known.extract_if(.., |view| !is_in(&views, view)) {
+        connection.define(&format!("DROP VIEW {}", quote_name(&gone.name)))?;
+    }
+    for view in views {
+        if !is_in(known, &view) {
+            connection.define(&statement::with_sources_quoted(&view.sql))?;
+            known.push(view);
+        }
+    }
     Ok(())
 }
 
@@ -162,6 +217,7 @@ fn connect(current: &Arc<Current>) -> Result<Connection> {
     functions::register(&connection)?;
     vtab::row_values::register(&connection)?;
     source::register(&connection, current)?;
+    catalog_tables::register(&connection, current)?;
     let context = Arc::as_ptr(current).cast_mut().cast();
     // SAFETY: `current` lives as long as `Sql`, which drops the connection first.
     unsafe { connection.set_progress(PROGRESS_STEPS, Some(run::check_progress), context) };
@@ -184,6 +240,11 @@ impl Sql {
         Evaluator(self.connection.as_ref().map_or(std::ptr::null_mut(), Connection::handle))
     }
 
+    /// What evaluates the rules of tables for a row.
+    pub fn evaluator_of_rows(&mut self) -> &mut RowEvaluator {
+        &mut self.rows
+    }
+
     /// SQLite's connection and the place of the current run, for statements inside statements.
     pub fn entrance(&self) -> Result<(ManuallyDrop<Connection>, Arc<Current>)> {
         let connection = self.connection.as_ref().map(Connection::lend).ok_or_else(|| sql("no connection"))?;
@@ -194,6 +255,11 @@ impl Sql {
     #[inline]
     pub fn planned(&self, text: &[u8], parameters: usize) -> Option<&fast::Plan> {
         self.cache.fast(text).filter(|plan| plan.parameters() == parameters)
+    }
+
+    /// The statements in the cache and how they were used.
+    pub fn statements(&self) -> impl Iterator<Item = (&[u8], super::cache::Usage)> {
+        self.cache.usages()
     }
 
     /// Texts whose compiled form is kept.
@@ -244,27 +310,54 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
         }
         Class::Maintenance(name) => maintain(host, name.as_deref()),
         Class::Truncate(name) => dml::truncate::execute(host, &name),
-        Class::Explain(at, traits) => {
-            let text = &text[at..];
-            let main = dml::main_text(text)?;
-            explain::execute(host, main.as_deref().unwrap_or(text), traits, params)
-        }
-        Class::Query(traits) => match compile_query(host, text, &tokens, traits)? {
+        Class::Explain(..) => in_forms(host, text, tokens, |host, form, class, _| match class {
+            Class::Explain(at, traits) => explained(host, &form[at..], traits, params),
+            _ => Err(sql("not an EXPLAIN")),
+        }),
+        Class::Query(_) => match compile_query(host, text, tokens)? {
             Compiled::Fast(plan) => run_fast(host, bytes, &plan, params),
             Compiled::Statement(statement) => run_statement(host, bytes, statement, params),
         },
     }
 }
 
-fn compile_query(host: &mut dyn Host, text: &str, tokens: &[Token<'_>], traits: Traits) -> Result<Compiled> {
-    let plan = if host.sql().fast_path { fast::compile(host, text, tokens)? } else { None };
-    let Some(plan) = plan else { return compile(host, text, tokens, traits).map(Compiled::Statement) };
-    let plan = Arc::new(plan);
-    // A text of literals alone rarely comes twice; keeping it would push others out.
-    if traits.parameters {
-        host.sql().cache.keep_fast(text.as_bytes(), plan.clone());
+/// Tries the forms that a text may take for SQLite, the best first; the last one tells what is wrong.
+fn in_forms<T>(
+    host: &mut dyn Host,
+    text: &str,
+    tokens: Vec<Token<'_>>,
+    mut body: impl FnMut(&mut dyn Host, &str, Class, &[Token<'_>]) -> Result<T>,
+) -> Result<T> {
+    let mut forms = rewrite::forms(host.catalog(), text, &tokens);
+    let last = forms.pop().unwrap_or(text.into());
+    for form in forms {
+        let (class, tokens) = statement::classify(&form)?;
+        let result = body(host, &form, class, &tokens);
+        if result.is_ok() {
+            return result;
+        }
     }
-    Ok(Compiled::Fast(plan))
+    let (class, tokens) = statement::classify(&last)?;
+    body(host, &last, class, &tokens)
+}
+
+fn compile_query(host: &mut dyn Host, text: &str, tokens: Vec<Token<'_>>) -> Result<Compiled> {
+    in_forms(host, text, tokens, |host, form, class, tokens| {
+        let Class::Query(traits) = class else { return Err(sql("not a query")) };
+        let plan = if host.sql().fast_path { fast::compile(host, form, tokens)? } else { None };
+        let Some(plan) = plan else { return compile(host, form, tokens, traits).map(Compiled::Statement) };
+        let plan = Arc::new(plan);
+        // A text of literals alone rarely comes twice; keeping it would push others out.
+        if traits.parameters {
+            host.sql().cache.keep_fast(text.as_bytes(), plan.clone());
+        }
+        Ok(Compiled::Fast(plan))
+    })
+}
+
+fn explained(host: &mut dyn Host, text: &str, traits: Traits, params: &[DatumRef<'_>]) -> Result<Reply> {
+    let main = dml::main_text(text)?;
+    explain::execute(host, main.as_deref().unwrap_or(text), traits, params)
 }
 
 /// What a text that reads or writes rows was compiled to; a statement is checked out.
@@ -275,7 +368,7 @@ pub fn compiled(host: &mut dyn Host, bytes: &[u8]) -> Result<Compiled> {
     }
     let text = checked(bytes)?;
     match statement::classify(text)? {
-        (Class::Query(traits), tokens) => compile_query(host, text, &tokens, traits),
+        (Class::Query(_), tokens) => compile_query(host, text, tokens),
         _ => Err(sql("only a statement that writes rows can be run many times")),
     }
 }
@@ -331,8 +424,11 @@ fn wrong_count(wants: usize, given: usize) -> Error {
 #[cold]
 pub fn run_slow(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
     let text = String::from_utf8_lossy(bytes);
-    let (Class::Query(traits), tokens) = statement::classify(&text)? else { return Err(sql("not a query")) };
-    let mut statement = compile(host, &text, &tokens, traits)?;
+    let (_, tokens) = statement::classify(&text)?;
+    let mut statement = in_forms(host, &text, tokens, |host, form, class, tokens| match class {
+        Class::Query(traits) => compile(host, form, tokens, traits),
+        _ => Err(sql("not a query")),
+    })?;
     if statement.parameters != params.len() {
         return Err(wrong_count(statement.parameters, params.len()));
     }
@@ -349,13 +445,13 @@ fn compile(host: &mut dyn Host, text: &str, tokens: &[Token<'_>], traits: Traits
 
 /// Compiles expressions over rows in hand.
 pub fn prepare_part(host: &mut dyn Host, text: &str) -> Result<Prepared> {
-    prepare_until_ready(host, &statement::with_set_quoted(text), &Traits::PART)
+    prepare_until_ready(host, &statement::with_sources_quoted(text), &Traits::PART)
 }
 
 /// Compiles a statement with SQLite.
 pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statement> {
     synchronize(host)?;
-    let quoted = statement::with_set_quoted(text);
+    let quoted = statement::with_sources_quoted(text);
     let text = &*vtab::row_values::with_hints(&quoted);
     let traits = Arc::new(traits);
     let prepared = match prepare_until_ready(host, text, &traits) {
@@ -396,13 +492,25 @@ fn run_statement(host: &mut dyn Host, text: &[u8], mut statement: Statement, par
         return Err(wrong_count(wants, params.len()));
     }
     let version = host.sql().version;
+    let begun_ns = host.monotonic_ns();
     let reply = run_until_ready(host, &mut statement, text, params);
     statement.prepared.reset();
+    let ns = host.monotonic_ns().saturating_sub(begun_ns);
     let sql = host.sql();
     if sql.version == version {
         sql.cache.check_in(text, statement);
+        sql.cache.note(text, ns, reply.as_ref().map_or(0, row_count));
     }
     reply
+}
+
+/// The rows that a statement returned or changed.
+fn row_count(reply: &Reply) -> u64 {
+    match reply {
+        Reply::Array(rows) => rows.len().saturating_sub(1) as u64,
+        Reply::Int(changed) => (*changed).max(0) as u64,
+        _ => 0,
+    }
 }
 
 /// Runs a statement; when the engine must fetch something first, the statement is undone and run again. A read that
@@ -505,6 +613,9 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
         && let Some(table) = run.deferred_of
     {
         write_deferred(&mut run, table);
+    }
+    if result.is_ok() && run.failure.is_none() {
+        run.failure = foreign_key::finish(&mut run).err();
     }
     let (failure, changed, returned) = (run.failure.take(), run.changed, run.returned.take());
     let taken = std::mem::take(&mut run.taken);
@@ -619,12 +730,23 @@ pub fn explain_steps(
     Ok(rows.into_iter().filter_map(step).collect())
 }
 
-/// Runs a statement that was compiled for this one run.
-pub fn run_prepared(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Result<Reply> {
+/// Compiles and runs a statement once, with its steps counted; where it has clauses of ours, it is only run.
+pub fn run_analysed(host: &mut dyn Host, text: &str, traits: Traits, params: &[DatumRef<'_>]) -> Result<Reply> {
+    let (_, tokens) = statement::classify(text)?;
+    let mut statement = match dml::compile(host, text, &tokens)? {
+        Some(statement) => statement,
+        None => prepare(host, text, traits)?,
+    };
     if statement.parameters != params.len() {
         return Err(wrong_count(statement.parameters, params.len()));
     }
-    run::until_ready(host, |host| run_once(host, statement, params, false))
+    run::until_ready(host, |host| {
+        let outcome = run_once(host, &mut statement, params, false);
+        if outcome.is_err() {
+            statement.prepared.reset();
+        }
+        outcome
+    })
 }
 
 fn length(value: DatumRef<'_>) -> usize {

@@ -1,6 +1,8 @@
 //! SQL: our statements about tables, and SQLite as the query processor over our tables.
 
 pub mod cache;
+mod catalog_tables;
+pub mod constraint;
 pub mod control;
 pub mod ddl;
 pub mod dml;
@@ -11,6 +13,8 @@ pub mod fast;
 pub mod many;
 pub mod packed;
 pub mod records;
+pub mod report;
+mod rewrite;
 pub mod run;
 pub mod schema;
 pub mod source;
@@ -24,6 +28,7 @@ pub mod write;
 #[cfg(test)]
 mod tests;
 
-pub use executor::{Sql, execute};
+pub use executor::Sql;
 pub use fast::Ahead;
+pub use report::execute;
 pub use run::{Host, Portion, Shape};

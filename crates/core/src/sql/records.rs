@@ -1,5 +1,6 @@
 //! Rows by primary key without SQL: what TABLE.GET and its kin do.
 
+use super::constraint::foreign_key;
 use super::error::sql;
 use super::executor::{in_scope, table_info};
 use super::fast::key::{Encoded, KeyColumn, encode};
@@ -100,7 +101,8 @@ impl Records {
                 let evaluator = host.sql().evaluator();
                 let evaluate = &mut |text: &str| evaluator.evaluate(text).map_err(Failure::from);
                 let mut run = Run::new(host, &Traits::NONE);
-                write::insert(&mut run, &self.info, &given, OnConflict::Replace, evaluate).map(|_| ())
+                write::insert(&mut run, &self.info, &given, OnConflict::Replace, evaluate)?;
+                foreign_key::finish(&mut run)
             })
         })
     }
@@ -121,6 +123,7 @@ impl Records {
                 for id in &ids {
                     write::delete(&mut run, &self.info, *id)?;
                 }
+                foreign_key::finish(&mut run)?;
                 Ok(run.changed)
             })
         })

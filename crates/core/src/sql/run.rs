@@ -1,11 +1,12 @@
 //! One run of a statement: what its callbacks work on, whom they may ask, and how it ended early.
 
+use super::constraint::foreign_key::Pending;
 use super::control::Control;
 use super::dml::returning::Returned;
 use super::dml::upsert::Upserting;
 use super::executor::Sql;
 use super::vtab::transient::Transient;
-use crate::engine::{ReadError, Source, Wanted};
+use crate::engine::{ReadError, Source, TableMemory, Wanted};
 use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
 use crate::table::batch::Batch;
@@ -74,6 +75,11 @@ pub trait Host {
     /// An error when there is no memory for another row.
     fn check_memory(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// The bytes of a table, by part, where that is known.
+    fn table_memory(&self, _table: TableId) -> Option<TableMemory> {
+        None
     }
 
     /// The instant that the statement sees, microseconds since 1970.
@@ -226,7 +232,7 @@ impl Traits {
     };
 
     /// Of expressions over rows in hand.
-    pub const PART: Traits = Traits { parameters: true, casts: true, ..Traits::NONE };
+    pub const PART: Traits = Traits { parameters: true, casts: true, row_values: true, ..Traits::NONE };
 }
 
 /// One run of a statement.
@@ -257,6 +263,8 @@ pub struct Run<'a> {
     pub deferred: Returned,
     /// The table of these rows.
     pub deferred_of: Option<TableId>,
+    /// What its writes left of foreign keys to be looked at.
+    pub foreign_keys: Pending,
     /// Steps that were described.
     pub steps: usize,
     /// Rows read besides those that a cursor stands on.
@@ -290,6 +298,7 @@ impl<'a> Run<'a> {
             returned: None,
             deferred: Returned::default(),
             deferred_of: None,
+            foreign_keys: Pending::default(),
             steps: 0,
             rows_read: 0,
             taken: Vec::new(),

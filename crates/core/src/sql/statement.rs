@@ -1,9 +1,9 @@
 //! Reads a statement just far enough to know what to do with it: ours, SQLite's, or refused.
 
 use super::control::{self, Control};
-use super::error::{not_yet, sql, syntax};
+use super::error::{sql, syntax};
 use super::run::Traits;
-use super::token::{Kind, Token, Tokens};
+use super::token::{Kind, Token, Tokens, is_keyword, quote_name};
 use crate::error::Result;
 use std::borrow::Cow;
 
@@ -44,7 +44,7 @@ fn class_of(text: &str, first: Token<'_>, tokens: &[Token<'_>]) -> Result<Class>
     if is(&["SELECT", "VALUES", "WITH", "INSERT", "REPLACE", "UPDATE", "DELETE"]) {
         return Ok(Class::Query(traits(tokens)));
     }
-    if is(&["CREATE", "DROP", "SHOW", "DESCRIBE", "DESC"]) {
+    if is(&["CREATE", "DROP", "ALTER", "RENAME", "SHOW", "DESCRIBE", "DESC"]) {
         return Ok(Class::Ddl);
     }
     if is(&["EXPLAIN"]) {
@@ -55,9 +55,6 @@ fn class_of(text: &str, first: Token<'_>, tokens: &[Token<'_>]) -> Result<Class>
     }
     if is(&["ANALYZE", "REINDEX"]) {
         return maintenance(text, &tokens[1..]);
-    }
-    if is(&["ALTER"]) {
-        return Err(not_yet(first.text.to_ascii_uppercase()));
     }
     if is(&["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"]) {
         return control::parse(text, tokens).map(Class::Control);
@@ -152,23 +149,51 @@ fn read_insert(tokens: &[Token<'_>], traits: &mut Traits) {
     }
 }
 
-/// The text with the source `set(..)` in quotes: to SQLite the bare word is the SET of UPDATE.
-pub fn with_set_quoted(text: &str) -> Cow<'_, str> {
-    let mut before = None;
-    let mut tokens = Tokens::new(text).map_while(Result::ok).peekable();
+/// The text with the names of sources as SQLite reads them: `set(..)` in quotes, as the bare word is the SET of UPDATE, and
+/// `information_schema.tables` as one name, known as `tables` unless it is given another.
+pub fn with_sources_quoted(text: &str) -> Cow<'_, str> {
+    let tokens: Vec<Token<'_>> = Tokens::new(text).map_while(Result::ok).collect();
     let mut quoted = String::new();
     let mut copied = 0;
-    while let Some(token) = tokens.next() {
-        let opens = tokens.peek().is_some_and(|next| next.is_symbol("("));
-        let introduced = before.is_some_and(|t: Token<'_>| t.is_word("FROM") || t.is_word("JOIN") || t.is_symbol(","));
-        if introduced && opens && token.is_word("SET") {
-            quoted += &text[copied..token.start];
-            quoted += "\"set\"";
-            copied = token.end();
-        }
-        before = Some(token);
+    for (i, token) in tokens.iter().enumerate() {
+        let before = i.checked_sub(1).and_then(|i| tokens.get(i));
+        let introduced = before.is_some_and(|t| t.is_word("FROM") || t.is_word("JOIN") || t.is_symbol(","));
+        let (end, source) = if introduced && token.is_word("SET") && is_opened(&tokens, i + 1) {
+            (token.end(), "\"set\"".to_string())
+        } else if let Some(found) = catalog_source(&tokens, i) {
+            found
+        } else {
+            continue;
+        };
+        quoted += &text[copied..token.start];
+        quoted += &source;
+        copied = end;
     }
     if copied == 0 { Cow::Borrowed(text) } else { Cow::Owned(quoted + &text[copied..]) }
+}
+
+fn is_opened(tokens: &[Token<'_>], at: usize) -> bool {
+    tokens.get(at).is_some_and(|next| next.is_symbol("("))
+}
+
+/// `information_schema.name` at a token: where it ends, and how SQLite is to read it.
+fn catalog_source(tokens: &[Token<'_>], at: usize) -> Option<(usize, String)> {
+    let is_name = |t: &Token<'_>| matches!(t.kind, Kind::Word | Kind::Quoted);
+    let schema = tokens[at].name().filter(|_| is_name(&tokens[at]))?;
+    if !schema.eq_ignore_ascii_case("information_schema") || !tokens.get(at + 1)?.is_symbol(".") {
+        return None;
+    }
+    let name = tokens.get(at + 2).filter(|t| is_name(t))?;
+    let own = quote_name(&name.name()?.to_ascii_lowercase());
+    let whole = quote_name(&format!("information_schema.{}", name.name()?.to_ascii_lowercase()));
+    let source = match tokens.get(at + 3) {
+        // A column of it.
+        Some(next) if next.is_symbol(".") => own,
+        Some(next) if next.is_word("AS") || next.kind == Kind::Quoted => whole,
+        Some(next) if next.kind == Kind::Word && !is_keyword(next.text) => whole,
+        _ => format!("{whole} AS {own}"),
+    };
+    Some((name.end(), source))
 }
 
 #[cfg(test)]
@@ -197,7 +222,6 @@ mod tests {
             ("", "empty"),
             (" ; ", "empty"),
             ("PRAGMA x", "PRAGMA is not part"),
-            ("ALTER TABLE t", "ALTER is not supported yet"),
             ("FOO", "expected a statement, found FOO"),
             ("EXPLAIN CREATE TABLE t(a)", "no access path"),
         ] {
@@ -228,10 +252,14 @@ mod tests {
                 "SELECT * FROM set('a') s, set(?) JOIN Set ('b')",
                 "SELECT * FROM \"set\"('a') s, \"set\"(?) JOIN \"set\" ('b')",
             ),
+            (
+                "SELECT information_schema.tables.x FROM Information_Schema.TABLES, information_schema.columns c",
+                "SELECT \"tables\".x FROM \"information_schema.tables\" AS \"tables\", \"information_schema.columns\" c",
+            ),
             ("UPDATE t SET (a, b) = (1, 2)", "UPDATE t SET (a, b) = (1, 2)"),
             ("SELECT 'FROM set(1)' FROM setting", "SELECT 'FROM set(1)' FROM setting"),
         ] {
-            assert_eq!(expected, with_set_quoted(text));
+            assert_eq!(expected, with_sources_quoted(text));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What statements need to know of a table beyond its definition, made once for each definition.
 
+use super::constraint::Rules;
+use super::constraint::link::Links;
 use super::error::sql;
 use super::token::{Kind, Token, Tokens};
 use crate::error::Result;
@@ -21,6 +23,10 @@ pub struct TableInfo {
     pub computed_defaults: Vec<usize>,
     /// The AUTOINCREMENT column.
     pub sequence_column: Option<usize>,
+    /// CHECKs and generated columns.
+    pub rules: Option<Box<Rules>>,
+    /// Foreign keys, its own and those of tables that refer to it.
+    pub links: Option<Box<Links>>,
 }
 
 /// A column's default.
@@ -64,6 +70,8 @@ impl TableInfo {
             layout: RowLayout::new(def),
             computed_defaults: defaults.iter().enumerate().filter_map(computed).collect(),
             sequence_column: def.columns.iter().position(|c| c.autoincrement),
+            rules: Rules::new(def)?.map(Box::new),
+            links: None,
             defaults,
         })
     }

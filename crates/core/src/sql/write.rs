@@ -3,6 +3,7 @@
 //! Defaults and numbers from the sequence fill the gaps, types and NOT NULL are checked, the row is encoded, and the
 //! engine judges uniqueness. SQLite enforces none of this on virtual tables.
 
+use super::constraint::{self, foreign_key};
 use super::dml::upsert;
 use super::run::{Failure, Outcome, Run};
 use super::table_info::{Default, TableInfo};
@@ -74,6 +75,11 @@ pub fn encode(
     let made = fill_gaps(run, info, given, evaluate)?;
     let mut fitted: SmallVec<[Fitted<'_>; 16]> = SmallVec::new();
     for (i, column) in info.def.columns.iter().enumerate() {
+        if column.generated.is_some() {
+            refuse_generated(info, i, given[i])?;
+            fitted.push(Fitted::AsIs(DatumRef::Null));
+            continue;
+        }
         let value = match (&made.get(i), given[i]) {
             (Some(Some(made)), _) => made.as_ref(),
             (_, Given::Value(value)) => value,
@@ -92,12 +98,27 @@ pub fn encode(
     {
         run.last_number = run.last_number.max(number);
     }
+    let computed;
     let mut values: Values<'_> = SmallVec::from_elem(DatumRef::Null, info.layout.positions());
     for (column, value) in info.def.columns.iter().zip(&fitted) {
         values[usize::from(column.position)] = value.as_ref();
     }
+    if let Some(rules) = &info.rules {
+        let Some(settled) = constraint::settle(run, info, rules, &values, on_conflict)? else { return Ok(false) };
+        computed = settled;
+        computed.place(&mut values);
+    }
     rows.write(|out| info.layout.encode(&values, out))?;
     Ok(true)
+}
+
+/// Nobody chooses the value of a generated column. SQLite gives NULL for a hidden one that a statement does not name.
+fn refuse_generated(info: &TableInfo, column: usize, given: Given<'_>) -> Outcome<()> {
+    match given {
+        Given::Nothing => Ok(()),
+        Given::Value(value) if info.def.columns[column].hidden && value.is_null() => Ok(()),
+        Given::Value(_) => Err(constraint::generated_given(info, column, "INSERT into").into()),
+    }
 }
 
 /// Inserts encoded rows, in one call of the engine unless conflicts are to be resolved.
@@ -125,6 +146,11 @@ fn insert_all(run: &mut Run<'_>, info: &TableInfo, rows: &Batch, on_conflict: On
             run.changed += rows.len() as u64;
             if let Some(returned) = &mut run.returned {
                 ids.iter().zip(rows.iter()).try_for_each(|(id, row)| returned.keep(*id, row))?;
+            }
+            if let Some(links) = &info.links {
+                for row in rows.iter() {
+                    foreign_key::inserted(run, links, Row::new(row, &info.layout))?;
+                }
             }
         }
         Err(error) => {
@@ -177,6 +203,9 @@ fn insert_row(run: &mut Run<'_>, info: &TableInfo, rows: &Batch, on_conflict: On
                 if let Some((returned, id)) = run.returned.as_mut().zip(id) {
                     returned.keep(id, rows.get(0))?;
                 }
+                if let Some(links) = &info.links {
+                    foreign_key::inserted(run, links, Row::new(rows.get(0), &info.layout))?;
+                }
                 return Ok(id);
             }
             Err(WriteError { failure: WriteFailure::Duplicate { index, existing }, .. })
@@ -210,7 +239,7 @@ fn resolve(
     match (error.failure, on_conflict) {
         (WriteFailure::Duplicate { .. }, OnConflict::Ignore) => Ok(Resolved::LeaveOut),
         (WriteFailure::Duplicate { existing, .. }, OnConflict::Replace) => {
-            delete_row(run, info, existing)?;
+            remove_row(run, info, existing)?;
             Ok(Resolved::Again)
         }
         (WriteFailure::Duplicate { index, .. }, OnConflict::Abort | OnConflict::Defer) => {
@@ -219,6 +248,18 @@ fn resolve(
         (WriteFailure::NotReady(wanted), _) => Err(Failure::NotReady(wanted)),
         (WriteFailure::NoSuchRow(_), _) => Ok(Resolved::LeaveOut),
         (WriteFailure::Failed(error), _) => Err(error.into()),
+    }
+}
+
+/// A write that the engine refused, as a failure of the statement.
+pub fn failure(info: &TableInfo, error: WriteError, rows: &Batch) -> Failure {
+    match error.failure {
+        WriteFailure::Duplicate { index, .. } => {
+            duplicate(info, index, Row::new(rows.get(error.at), &info.layout)).into()
+        }
+        WriteFailure::NotReady(wanted) => Failure::NotReady(wanted),
+        WriteFailure::NoSuchRow(id) => Error::new(Code::Bug, format!("write.rs: no row {id}")).into(),
+        WriteFailure::Failed(error) => error.into(),
     }
 }
 
@@ -245,11 +286,19 @@ pub fn update(
     let result = read_row(run, info, id, &mut old).and_then(|found| {
         let old = Row::new(if found { &old } else { return Ok(false) }, &info.layout);
         let mut fitted: SmallVec<[Fitted<'_>; 16]> = SmallVec::new();
-        for ((column, given), default) in info.def.columns.iter().zip(given).zip(&info.defaults) {
+        for (i, ((column, given), default)) in info.def.columns.iter().zip(given).zip(&info.defaults).enumerate() {
             let Given::Value(value) = given else {
                 fitted.push(Fitted::AsIs(old.get(column.position)));
                 continue;
             };
+            if column.generated.is_some() {
+                // UPDATE .. FROM hands back what it read of columns that it leaves alone.
+                if *value != old.get(column.position) {
+                    return Err(constraint::generated_given(info, i, "UPDATE").into());
+                }
+                fitted.push(Fitted::AsIs(old.get(column.position)));
+                continue;
+            }
             let value = match (column.not_null && value.is_null(), on_conflict) {
                 (false, _) => *value,
                 (true, OnConflict::Ignore) => return Ok(false),
@@ -258,14 +307,24 @@ pub fn update(
             };
             fitted.push(types::coerce(value, column.ctype, &info.def.name, &column.name)?);
         }
+        let computed;
         let mut values: Values<'_> = old.values().collect();
         for (column, value) in info.def.columns.iter().zip(&fitted) {
             values[usize::from(column.position)] = value.as_ref();
         }
+        if let Some(rules) = &info.rules {
+            let Some(settled) = constraint::settle(run, info, rules, &values, on_conflict)? else { return Ok(false) };
+            computed = settled;
+            computed.place(&mut values);
+        }
         let mut rows = std::mem::take(&mut run.rows);
         rows.clear();
         let encoded = rows.write(|out| info.layout.encode(&values, out));
-        let result = encoded.map_err(Failure::from).and_then(|()| update_row(run, info, id, &rows, on_conflict));
+        let mut result = encoded.map_err(Failure::from).and_then(|()| update_row(run, info, id, &rows, on_conflict));
+        if let (Ok(true), Some(links)) = (&result, &info.links) {
+            let new = Row::new(rows.get(0), &info.layout);
+            result = foreign_key::updated(run, links, old, new).map(|()| true);
+        }
         run.rows = rows;
         result
     });
@@ -372,11 +431,25 @@ pub fn delete(run: &mut Run<'_>, info: &TableInfo, id: RowId) -> Outcome<bool> {
         run.old = old;
         found?;
     }
-    let deleted = delete_row(run, info, id)?;
+    let deleted = remove_row(run, info, id)?;
     run.changed += u64::from(deleted);
     Ok(deleted)
 }
 
+/// Deletes the row `id`, and does what foreign keys ask for then.
+fn remove_row(run: &mut Run<'_>, info: &TableInfo, id: RowId) -> Outcome<bool> {
+    let Some(links) = info.links.as_ref().filter(|links| !links.children.is_empty()) else {
+        return delete_row(run, info, id);
+    };
+    let mut old = Vec::new();
+    if !read_row(run, info, id, &mut old)? || !delete_row(run, info, id)? {
+        return Ok(false);
+    }
+    foreign_key::deleted(run, links, Row::new(&old, &info.layout))?;
+    Ok(true)
+}
+
+/// Deletes the row `id` and nothing else.
 fn delete_row(run: &mut Run<'_>, info: &TableInfo, id: RowId) -> Outcome<bool> {
     let (tables, changes) = run.host.write()?;
     match tables.delete(info.def.id, &[id], changes) {

@@ -72,6 +72,9 @@ fn run(store: &Store, sql: &mut Sql, job: &Job) -> Reply {
     }
 }
 
+/// Rows that were copied.
+type Rows = Vec<Vec<Datum>>;
+
 /// What a read in a reader thread works on.
 struct Reading<'a> {
     store: &'a Store,
@@ -100,7 +103,7 @@ impl Reading<'_> {
     fn copy<T>(
         &mut self,
         read: impl FnOnce(&mut dyn Host, &mut dyn FnMut(&[Datum])) -> Result<T>,
-    ) -> Result<(T, Vec<Vec<Datum>>)> {
+    ) -> Result<(T, Rows)> {
         let mut rows = Vec::new();
         let mut baton = self.store.enter();
         baton.state.tick();

@@ -36,18 +36,8 @@ fn error_of(reply: Reply) -> Error {
 impl Client {
     /// Runs a statement that has to go on elsewhere.
     fn begin(&self, text: &str) {
-        assert_eq!(Reply::None, self.call(&["SQL", text]));
+        assert_eq!(Reply::None, self.send(&["SQL", text]));
         assert!(self.store.enter().activate(self.session).unwrap().session().blocked.is_some());
-    }
-
-    /// The reply to what was begun.
-    fn late(&self) -> Reply {
-        loop {
-            if let Some(reply) = self.store.enter().activate(self.session).unwrap().session().outbox.pop() {
-                return reply;
-            }
-            std::thread::yield_now();
-        }
     }
 }
 
@@ -138,7 +128,7 @@ fn another_client_ends_it() {
     assert!(error_of(client.late()).message.contains("cancelled"));
     client.begin(ENDLESS);
     assert_eq!(Reply::Int(1), other.call(&["CLIENT", "KILL", "ID", &id]));
-    while client.store.shared.readers.len() > 0 {
+    while client.store.shared.readers.count() > 0 {
         std::thread::yield_now();
     }
 }
@@ -159,7 +149,7 @@ fn a_session_that_ends_ends_its_read() {
     let other = client.another();
     other.begin(ENDLESS);
     client.store.enter().close_session(other.session);
-    while client.store.shared.readers.len() > 0 {
+    while client.store.shared.readers.count() > 0 {
         std::thread::yield_now();
     }
 }
@@ -198,7 +188,7 @@ fn too_many_reads_are_refused() {
         (0..=crate::limits::READERS_MAX + crate::limits::READS_WAITING_MAX).map(|_| client.another()).collect();
     let refused = many
         .iter()
-        .filter(|one| matches!(one.call(&["SQL", ENDLESS]), Reply::Error(e) if e.code == Code::Limit))
+        .filter(|one| matches!(one.send(&["SQL", ENDLESS]), Reply::Error(e) if e.code == Code::Limit))
         .count();
     assert!((1..=crate::limits::READERS_MAX + 1).contains(&refused), "{refused}");
     client.store.close();

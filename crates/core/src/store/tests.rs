@@ -28,9 +28,30 @@ impl Client {
         Client { store: self.store.clone(), session, owns_store: false }
     }
 
+    /// The reply to a request, even if it comes late because it is a read that goes on elsewhere.
     pub fn call(&self, args: &[&str]) -> Reply {
+        let reply = self.send(args);
+        let waits = |session: &mut Session| session.blocked.as_ref().is_some_and(|b| b.elsewhere.is_some());
+        if reply == Reply::None && self.store.enter().activate(self.session).is_some_and(|mut a| waits(a.session())) {
+            return self.late();
+        }
+        reply
+    }
+
+    /// The reply that a request has at once.
+    pub fn send(&self, args: &[&str]) -> Reply {
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         self.store.enter().execute(self.session, &args)
+    }
+
+    /// The reply that comes later.
+    pub fn late(&self) -> Reply {
+        loop {
+            if let Some(reply) = self.store.enter().activate(self.session).unwrap().session().outbox.pop() {
+                return reply;
+            }
+            std::thread::yield_now();
+        }
     }
 
     pub fn error(&self, args: &[&str]) -> String {

@@ -254,6 +254,15 @@ impl TableDef {
         self.indexes.iter().find(|i| i.origin == Origin::PrimaryKey)
     }
 
+    /// Forgets hidden columns that no index uses any longer.
+    pub fn drop_unused_hidden(&mut self) {
+        let indexes = &self.indexes;
+        let used = |position: u16| {
+            indexes.iter().any(|i| i.filter == Some(position) || i.columns.iter().any(|c| c.position == position))
+        };
+        self.columns.retain(|c| !c.hidden || used(c.position));
+    }
+
     /// Number of the schema version that rows are written with.
     pub fn version(&self) -> u16 {
         (self.versions.len() - 1) as u16

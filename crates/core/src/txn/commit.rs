@@ -6,7 +6,9 @@
 
 use super::tables::{TableChanges, Tables};
 use crate::ds::recent::Recent;
-use crate::engine::{Access, Cursor, Overlay, Read, Shadow, Source, Write, WriteError, WriteFailure, Written};
+use crate::engine::{
+    Access, Cursor, Overlay, Read, ReadError, Shadow, Source, Write, WriteError, WriteFailure, Written,
+};
 use crate::error::{Code, Error, Result};
 use crate::table::batch::Batch;
 use crate::table::catalog::{IndexId, TableDef, TableId};
@@ -167,6 +169,37 @@ fn insert_new(
             ids.clear();
             live.insert(table, &rows, &mut ids, changes).map_err(|error| taken(overlay, table, &rows, error))?;
             rows.clear();
+        }
+    }
+    Ok(())
+}
+
+/// Shows a row's change: its table, the row as it was and as it is now.
+pub type Visit<'a, E> = &'a mut dyn FnMut(TableId, Option<&[u8]>, Option<&[u8]>) -> std::result::Result<(), E>;
+
+/// Visits the changes of the tables that are `wanted`.
+pub fn each_change<E: From<ReadError>>(
+    overlay: &Overlay,
+    wanted: &dyn Fn(TableId) -> bool,
+    visit: Visit<'_, E>,
+) -> std::result::Result<(), E> {
+    for (table, written) in overlay.written().filter(|(table, _)| wanted(*table)) {
+        for (id, shadow) in shadows(written) {
+            let mut old = None;
+            overlay.base().rows(table, &[id], &mut |_, row| old = Some(row.bytes().to_vec()))?;
+            let new = match shadow {
+                Shadow::Deleted(_) => None,
+                Shadow::Replaced(image) => Some(own_row(overlay, table, image.own).map_err(ReadError::from)?),
+            };
+            visit(table, old.as_deref(), new.as_ref().map(|row| row.get(0)))?;
+        }
+        let mut cursor = Cursor::new();
+        let mut more = overlay.own().seek(&mut cursor, table, &Access::All)?;
+        while more {
+            if written.is_new(cursor.row_id()) {
+                visit(table, None, Some(overlay.own().row(&cursor).bytes()))?;
+            }
+            more = overlay.own().next(&mut cursor)?;
         }
     }
     Ok(())

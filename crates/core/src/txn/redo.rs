@@ -5,13 +5,14 @@
 //! key      0 key: db, key, operation    1 move: db, key, db, key    2 flush: db    3 swap: db, db
 //! table    0 row: table, operation      1 definition: table, definition      2 dropped: table
 //!          3 truncated: table            4 raised sequence: table, number
+//!          5 view: name, statement       6 view dropped: name
 //! ```
 //! Counts and databases are numbers of 7 bits a byte, keys are preceded by their length (`value/codec.rs`).
 
 use super::{Effect, TableChange, Tables};
 use crate::engine::RowOp;
 use crate::keyspace::{Change, Changes, Keyspace};
-use crate::table::catalog::{TableDef, TableId};
+use crate::table::catalog::{TableDef, TableId, ViewDef};
 use crate::value::codec::{self, Decoded, Malformed};
 use crate::value::{Op, Thresholds};
 
@@ -45,6 +46,11 @@ fn encode_table_change(change: &TableChange, out: &mut Vec<u8>) {
             out.push(4);
             codec::put_number(out, table.0.into());
             codec::put_signed(out, *to);
+        }
+        TableChange::View { name, now, .. } => {
+            out.push(if now.is_some() { 5 } else { 6 });
+            codec::put_bytes(out, name.as_bytes());
+            now.iter().for_each(|view| codec::put_bytes(out, view.sql.as_bytes()));
         }
         TableChange::Truncated { table, .. } => {
             out.push(3);
@@ -104,6 +110,9 @@ pub fn replay(mut record: &[u8], keyspace: &mut Keyspace, tables: &mut Tables) -
 
 fn replay_table_change(record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
     let kind = codec::take_byte(record)?;
+    if matches!(kind, 5 | 6) {
+        return replay_view(kind, record, tables);
+    }
     let table = u32::try_from(codec::take_number(record)?).map(TableId).map_err(|_| Malformed("no such table"))?;
     let result = match kind {
         0 => {
@@ -123,6 +132,20 @@ fn replay_table_change(record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
         _ => return Err(Malformed("unknown change of a table")),
     };
     result.map_err(|_| Malformed("a change that does not fit its table"))
+}
+
+fn replay_view(kind: u8, record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
+    let name = take_text(record)?;
+    let view = match kind {
+        5 => Some(ViewDef { name: name.clone(), sql: take_text(record)? }),
+        _ => None,
+    };
+    tables.restore_view(&name, view.as_ref()).map_err(|_| Malformed("a view in the place of a table"))
+}
+
+fn take_text(record: &mut &[u8]) -> Decoded<String> {
+    let text = std::str::from_utf8(codec::take_bytes(record)?).map_err(|_| Malformed("a text that is not UTF-8"))?;
+    Ok(text.to_string())
 }
 
 fn replay_change(record: &mut &[u8], keyspace: &mut Keyspace, thresholds: &Thresholds) -> Decoded<()> {

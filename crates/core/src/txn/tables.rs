@@ -6,7 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::keyspace::Wants;
 use crate::reply::Blob;
 use crate::table::batch::Batch;
-use crate::table::catalog::{Catalog, IndexDef, IndexId, TableDef, TableId};
+use crate::table::catalog::{Catalog, IndexDef, IndexId, TableDef, TableId, ViewDef};
 use crate::table::row_id::RowId;
 use std::sync::Arc;
 
@@ -53,6 +53,15 @@ pub enum TableChange {
         /// The largest before.
         before: i64,
     },
+    /// A view was made, replaced or dropped.
+    View {
+        /// Its name.
+        name: String,
+        /// What it is now; None: it is gone.
+        now: Option<Arc<ViewDef>>,
+        /// What it was.
+        before: Option<Arc<ViewDef>>,
+    },
     /// A table was emptied at once.
     Truncated {
         /// The table.
@@ -98,6 +107,8 @@ pub struct Scope {
     mark: usize,
     dirty: u64,
     wanted_undo: bool,
+    /// Rows may change in it, definitions must not.
+    of_rows: bool,
 }
 
 impl Changes for TableChanges {
@@ -155,6 +166,15 @@ impl TableChanges {
     }
 }
 
+impl TableChanges {
+    fn note_view(&mut self, name: String, now: Option<Arc<ViewDef>>, before: Option<Arc<ViewDef>>) {
+        self.dirty += 1;
+        if !self.wants.is_empty() {
+            self.list.push(TableChange::View { name, now, before });
+        }
+    }
+}
+
 impl Tables {
     /// No tables yet, in `engine`.
     pub fn new(engine: Box<dyn Engine>) -> Tables {
@@ -193,10 +213,21 @@ impl Tables {
     #[inline]
     pub fn open(&mut self, changes: &mut TableChanges) -> Scope {
         self.scopes += 1;
+        Self::begin(changes, true)
+    }
+
+    /// Opens an undo scope in which definitions change; it is closed like one of [`open`](Self::open), which may be
+    /// opened and closed inside.
+    pub fn open_definitions(&mut self, changes: &mut TableChanges) -> Result<Scope> {
+        self.refuse_if_busy()?;
+        Ok(Self::begin(changes, false))
+    }
+
+    fn begin(changes: &mut TableChanges, of_rows: bool) -> Scope {
         let wanted_undo = changes.wants.contains(Wants::UNDO);
         changes.wants |= Wants::UNDO;
         changes.sequence_of = None;
-        Scope { mark: changes.list.len(), dirty: changes.dirty, wanted_undo }
+        Scope { mark: changes.list.len(), dirty: changes.dirty, wanted_undo, of_rows }
     }
 
     /// Closes a scope; its changes stay.
@@ -209,7 +240,7 @@ impl Tables {
                 changes.list.truncate(scope.mark);
             }
         }
-        self.close();
+        self.close(scope.of_rows);
     }
 
     /// Closes a scope and takes back all that was changed in it (invariant 6).
@@ -220,7 +251,7 @@ impl Tables {
         if !scope.wanted_undo {
             changes.wants -= Wants::UNDO;
         }
-        self.close();
+        self.close(scope.of_rows);
     }
 
     /// Takes back the changes after the first `mark` ones, the last one first.
@@ -233,8 +264,8 @@ impl Tables {
     }
 
     #[inline]
-    fn close(&mut self) {
-        self.scopes -= 1;
+    fn close(&mut self, of_rows: bool) {
+        self.scopes -= usize::from(of_rows);
         if self.scopes == 0 {
             self.engine.scope_end();
         }
@@ -390,9 +421,59 @@ impl Tables {
     fn remove_index(&mut self, before: &Arc<TableDef>, index: IndexId) -> Result<(Arc<TableDef>, Kept)> {
         let mut def = TableDef::clone(before);
         def.indexes.retain(|i| i.id != index);
+        def.drop_unused_hidden();
         let def = self.catalog.put_table(def)?;
         let kept = self.engine.drop_index(index, &def)?;
         Ok((def, kept))
+    }
+
+    /// Gives a table a changed definition with the same indexes: other columns, another name.
+    pub fn alter_table(&mut self, def: TableDef, changes: &mut TableChanges) -> Result<Arc<TableDef>> {
+        self.refuse_if_busy()?;
+        let missing = || Error::new(Code::Bug, format!("tables.rs: no table {} to alter", def.name));
+        let before = self.catalog.table_by_id(def.id).cloned().ok_or_else(missing)?;
+        let def = self.put_altered(&before, def)?;
+        changes.note_definition(def.id, Some(&def), Some(before), None);
+        Ok(def)
+    }
+
+    fn put_altered(&mut self, before: &Arc<TableDef>, def: TableDef) -> Result<Arc<TableDef>> {
+        let def = self.catalog.put_table(def)?;
+        if let Err(error) = self.engine.alter_table(&def) {
+            self.catalog.put_table(TableDef::clone(before))?;
+            return Err(error);
+        }
+        Ok(def)
+    }
+
+    /// Makes a view, or replaces the one of the same name.
+    pub fn put_view(&mut self, view: ViewDef, changes: &mut TableChanges) -> Result<()> {
+        self.refuse_if_busy()?;
+        let (name, before) = (view.name.clone(), self.catalog.view(&view.name).cloned());
+        self.catalog.put_view(view)?;
+        let now = self.catalog.view(&name).cloned();
+        changes.note_view(name, now, before);
+        Ok(())
+    }
+
+    /// Drops a view.
+    pub fn drop_view(&mut self, name: &str, changes: &mut TableChanges) -> Result<()> {
+        self.refuse_if_busy()?;
+        let missing = || Error::new(Code::Sql, format!("no such view: {name}"));
+        let before = self.catalog.remove_view(name).ok_or_else(missing)?;
+        changes.note_view(before.name.clone(), None, Some(before));
+        Ok(())
+    }
+
+    /// Makes a view be what it was or is to be: for recovery, and to take changes back.
+    pub fn restore_view(&mut self, name: &str, view: Option<&ViewDef>) -> Result<()> {
+        match view {
+            Some(view) => self.catalog.put_view(view.clone()),
+            None => {
+                self.catalog.remove_view(name);
+                Ok(())
+            }
+        }
     }
 
     /// Makes a table be what a definition says, whatever it is now: for recovery, and to take changes back.
@@ -414,6 +495,12 @@ impl Tables {
         let gone: Vec<IndexId> = now.indexes.iter().map(|i| i.id).filter(|id| def.index(*id).is_none()).collect();
         for index in gone {
             now = self.remove_index(&now, index)?.0;
+        }
+        // Columns come before the indexes on them.
+        let mut columns = def.clone();
+        columns.indexes = now.indexes.clone();
+        if *now != columns {
+            now = self.put_altered(&now, columns)?;
         }
         for index in &def.indexes {
             if now.index(index.id).is_none() {
@@ -452,6 +539,7 @@ impl Tables {
                 }
             }
             TableChange::Raised { table, before, .. } => self.engine.restore_sequence(table, before),
+            TableChange::View { name, before, .. } => self.restore_view(&name, before.as_deref()),
             TableChange::Truncated { table, kept: Some(kept) } => match self.catalog.table_by_id(table).cloned() {
                 Some(def) => self.engine.restore(kept, &def),
                 None => Err(Error::new(Code::Bug, "tables.rs: a table that was emptied is gone")),
@@ -464,6 +552,9 @@ impl Tables {
     /// A number that is equal for equal tables: definitions, sequences, and rows under their ids.
     pub fn digest(&self) -> Result<u64> {
         let mut sum = 0u64;
+        for view in self.catalog.views() {
+            sum = sum.wrapping_add(hash::bytes(format!("{}\0{}", view.name, view.sql).as_bytes()));
+        }
         for def in self.catalog.tables() {
             let mut bytes = Vec::new();
             def.encode(&mut bytes);

@@ -50,7 +50,7 @@ pub fn compile(host: &mut dyn Host, text: &str, tokens: &[Token<'_>]) -> Result<
             extra.returning = Some(returning::compile(host, &script, &info, target, span.clone())?);
         }
     }
-    extra.sink = store::compile(&script, &form, statement.columns())?;
+    extra.sink = store::compile(&script, &form, statement.width())?;
     Ok(Some(statement.with_extra(extra, script.parameters)))
 }
 

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::sql::error::sql;
 use crate::sql::fast::upsert::Planned;
 use crate::sql::run::{Host, Outcome, Run};
+use crate::sql::schema;
 use crate::sql::table_info::TableInfo;
 use crate::sql::token::Tokens;
 use crate::sql::write::{self, Given, OnConflict};
@@ -101,8 +102,10 @@ fn position_of(script: &Script<'_>, info: &TableInfo, item: &Span) -> Result<u16
 
 /// A partial index is meant only if the target repeats its condition.
 fn is_implied(script: &Script<'_>, info: &TableInfo, index: &IndexDef, condition: Option<&Span>) -> bool {
-    let Some(filter) = index.filter else { return true };
-    let wanted = info.def.column_at(filter).and_then(|column| column.generated.as_ref());
+    if index.filter.is_none() {
+        return true;
+    }
+    let wanted = schema::filter_of(&info.def, index);
     let given = condition.map(|span| script.slice(span.clone()));
     wanted.zip(given).is_some_and(|(wanted, given)| is_same(wanted, given))
 }

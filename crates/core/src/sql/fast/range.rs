@@ -154,6 +154,7 @@ impl Range {
 }
 
 /// A range, given the parameters.
+#[allow(clippy::large_enum_variant)] // made and taken apart at once
 pub enum Ranged {
     /// The keys with a prefix, between bounds.
     Between(KeyBuf, Bound, Bound),

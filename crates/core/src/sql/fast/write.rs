@@ -6,6 +6,7 @@ use super::select::Output;
 use super::upsert::{Planned, Upsert};
 use crate::error::{Code, Error};
 use crate::reply::Reply;
+use crate::sql::constraint::foreign_key;
 use crate::sql::dml::returning::Returned;
 use crate::sql::dml::upsert::Upserting;
 use crate::sql::executor::in_scope;
@@ -112,6 +113,7 @@ fn read_columns(reader: &mut Reader<'_>, info: &TableInfo, places: &mut [Option<
 /// Runs an INSERT.
 pub fn insert(host: &mut dyn Host, plan: &Insert, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
     let several = plan.values.len() > plan.width || plan.on_conflict == OnConflict::Replace;
+    let several = several || plan.info.links.is_some();
     in_scope(host, several, |host| {
         let mut run = Run::new(host, &Traits::NONE);
         let mut rows = std::mem::take(&mut run.rows);
@@ -121,6 +123,7 @@ pub fn insert(host: &mut dyn Host, plan: &Insert, params: &[DatumRef<'_>]) -> Ou
             return insert_and_more(&mut run, plan, params, &rows);
         }
         write::insert_encoded(&mut run, &plan.info, &rows, plan.on_conflict)?;
+        foreign_key::finish(&mut run)?;
         Ok(Some(Reply::Int(run.changed as i64)))
     })
 }
@@ -139,6 +142,7 @@ fn insert_and_more<'a>(
         return Ok(None);
     }
     inserted?;
+    foreign_key::finish(run)?;
     let Some((output, returned)) = plan.returning.as_ref().zip(run.returned.take()) else {
         return Ok(Some(Reply::Int(run.changed as i64)));
     };
@@ -164,6 +168,8 @@ pub fn insert_many(host: &mut dyn Host, plan: &Insert, values: &[DatumRef<'_>]) 
             return Err(Error::new(Code::Cancelled, "the statement took too long or was cancelled").into());
         }
     }
+    // All groups are one step, so a row may refer to one of a later group.
+    foreign_key::finish(&mut run)?;
     Ok(run.changed)
 }
 
@@ -234,6 +240,11 @@ impl Insert {
 }
 
 impl Update {
+    /// Does it find a row for each key at most?
+    pub fn is_short(&self) -> bool {
+        key::is_unique(&self.target.info, self.target.index) && self.parameters <= 64
+    }
+
     /// What it does, for EXPLAIN.
     pub fn step(&self) -> Step {
         key::step(&self.target.info, self.target.index, &self.target.values)
@@ -241,6 +252,11 @@ impl Update {
 }
 
 impl Delete {
+    /// Does it find a row for each key at most?
+    pub fn is_short(&self) -> bool {
+        key::is_unique(&self.target.info, self.target.index) && self.parameters <= 64
+    }
+
     /// What it does, for EXPLAIN.
     pub fn step(&self) -> Step {
         key::step(&self.target.info, self.target.index, &self.target.values)
@@ -299,7 +315,7 @@ pub fn compile_update(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<Up
 /// Runs an UPDATE.
 pub fn update(host: &mut dyn Host, plan: &Update, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
     let Some(ids) = plan.target.find(host, params)? else { return Ok(None) };
-    in_scope(host, ids.len() > 1, |host| {
+    in_scope(host, ids.len() > 1 || plan.target.info.links.is_some(), |host| {
         let given: SmallVec<[Given<'_>; 16]> = plan
             .values
             .iter()
@@ -309,6 +325,7 @@ pub fn update(host: &mut dyn Host, plan: &Update, params: &[DatumRef<'_>]) -> Ou
         for id in &ids {
             write::update(&mut run, &plan.target.info, *id, &given, OnConflict::Abort)?;
         }
+        foreign_key::finish(&mut run)?;
         Ok(Some(Reply::Int(run.changed as i64)))
     })
 }
@@ -331,6 +348,7 @@ pub fn delete(host: &mut dyn Host, plan: &Delete, params: &[DatumRef<'_>]) -> Ou
         for id in &ids {
             write::delete(&mut run, &plan.target.info, *id)?;
         }
+        foreign_key::finish(&mut run)?;
         Ok(Some(Reply::Int(run.changed as i64)))
     })
 }

@@ -153,6 +153,17 @@ impl Connection {
         }
     }
 
+    /// Runs CREATE VIEW or DROP VIEW, which no other statement may.
+    pub fn define(&self, text: &str) -> Result<()> {
+        let before = DEFINING.replace(true);
+        let result = self.prepare(text, false).and_then(|mut statement| match statement.step() {
+            Step::Failed(code) => Err(self.error(code, text)),
+            _ => Ok(()),
+        });
+        DEFINING.set(before);
+        result
+    }
+
     /// Calls `check(context)` about every `steps` steps of a running statement; not zero interrupts it.
     ///
     /// # Safety
@@ -179,6 +190,8 @@ impl Drop for Connection {
 thread_local! {
     /// An expression is being compiled that may read no table; see [`authorize`].
     static WITHOUT_TABLES: Cell<bool> = const { Cell::new(false) };
+    /// Views are being made or dropped; see [`Connection::define`].
+    static DEFINING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The value of an expression without columns and tables; for callbacks, which know only the handle.
@@ -256,6 +269,7 @@ unsafe extern "C" fn authorize(
         | ffi::SQLITE_INSERT
         | ffi::SQLITE_UPDATE
         | ffi::SQLITE_DELETE => ffi::SQLITE_OK,
+        ffi::SQLITE_CREATE_VIEW | ffi::SQLITE_DROP_VIEW if DEFINING.get() => ffi::SQLITE_OK,
         // What sqlite3_declare_vtab does with the columns it is told.
         ffi::SQLITE_CREATE_TABLE => ffi::SQLITE_OK,
         _ => ffi::SQLITE_DENY,

@@ -50,6 +50,21 @@ impl Prepared {
         }
     }
 
+    /// The type that the table of a result column declares for it; None for an expression.
+    pub fn column_type(&self, column: usize) -> Option<String> {
+        // SAFETY: as for `column_name`.
+        unsafe { text(ffi::sqlite3_column_decltype(self.raw(), column as c_int)) }
+    }
+
+    /// The table and the column that a result column is, if it is one.
+    pub fn column_origin(&self, column: usize) -> Option<(String, String)> {
+        // SAFETY: as for `column_name`.
+        unsafe {
+            let table = text(ffi::sqlite3_column_table_name(self.raw(), column as c_int))?;
+            Some((table, text(ffi::sqlite3_column_origin_name(self.raw(), column as c_int))?))
+        }
+    }
+
     /// Highest number of a parameter.
     pub fn parameter_count(&self) -> usize {
         // SAFETY: only reads a live statement.
@@ -148,6 +163,15 @@ impl Prepared {
             ffi::sqlite3_clear_bindings(self.raw());
         }
     }
+}
+
+/// A copy of a text that may be null.
+///
+/// # Safety
+/// `text` is null or ends in zero.
+unsafe fn text(text: *const std::ffi::c_char) -> Option<String> {
+    // SAFETY: the caller's promise.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
 impl Drop for Prepared {

@@ -9,6 +9,18 @@ pub const NAME: &CStr = c"peryton";
 
 thread_local! {
     static NOW_US: Cell<i64> = const { Cell::new(0) };
+    /// Somebody asked for the time since [`forget_asked`].
+    static ASKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From here on [`was_asked`] tells whether a statement looked at the clock.
+pub fn forget_asked() {
+    ASKED.set(false);
+}
+
+/// Did a statement look at the clock?
+pub fn was_asked() -> bool {
+    ASKED.get()
 }
 
 /// Sets the time that statements run by this thread see, microseconds since 1970.
@@ -91,12 +103,14 @@ unsafe extern "C" fn x_sleep(_: *mut ffi::sqlite3_vfs, _: c_int) -> c_int {
 const EPOCH_MS: i64 = 210_866_760_000_000;
 
 unsafe extern "C" fn x_current_time_int64(_: *mut ffi::sqlite3_vfs, out: *mut i64) -> c_int {
+    ASKED.set(true);
     // SAFETY: SQLite passes a place for the answer.
     unsafe { *out = EPOCH_MS + NOW_US.get() / 1000 };
     ffi::SQLITE_OK
 }
 
 unsafe extern "C" fn x_current_time(_: *mut ffi::sqlite3_vfs, out: *mut f64) -> c_int {
+    ASKED.set(true);
     // SAFETY: SQLite passes a place for the answer.
     unsafe { *out = (EPOCH_MS + NOW_US.get() / 1000) as f64 / 86_400_000.0 };
     ffi::SQLITE_OK

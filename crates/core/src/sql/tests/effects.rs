@@ -23,8 +23,14 @@ fn effects_replay_and_undo_exactly() {
                 17 => drop(pair.ours.run("UPDATE extra SET a = a + 1")),
                 18 => drop(pair.ours.run("TRUNCATE extra")),
                 19 => drop(pair.ours.run("INSERT INTO extra SELECT NULL, c FROM t RETURNING a")),
-                20 => drop(pair.ours.run("CREATE INDEX extra_b ON extra (b)")),
+                20 => drop(pair.ours.run("CREATE VIEW seen AS SELECT b FROM extra")),
+                21 => drop(pair.ours.run("CREATE INDEX extra_b ON extra (lower(b)) WHERE a > 2")),
+                22 => drop(pair.ours.run("INSERT INTO extra SELECT NULL, d FROM t")),
+                23 => drop(pair.ours.run("CREATE OR REPLACE VIEW seen AS SELECT a FROM extra")),
+                24 => drop(pair.ours.run("RENAME TABLE extra TO further, further TO extra")),
                 25 if seed % 2 == 0 => drop(pair.ours.run("DROP TABLE extra")),
+                27 if seed % 3 == 0 => drop(pair.ours.run("DROP VIEW seen")),
+                28 => drop(pair.ours.run("CREATE TABLE copy AS SELECT * FROM t")),
                 25 => drop(pair.ours.run("DROP INDEX extra_b")),
                 _ => {}
             }
@@ -40,6 +46,6 @@ fn effects_replay_and_undo_exactly() {
             assert!(redo::replay(&record[..cut], &mut keyspace, &mut tables).is_err(), "cut at {cut}");
         }
         assert!(undo::undo(effect, &mut keyspace, &mut pair.ours.tables).is_ok());
-        assert_eq!(0, pair.ours.tables.catalog.tables().count());
+        assert_eq!(0, pair.ours.tables.catalog.tables().count() + pair.ours.tables.catalog.views().count());
     }
 }

@@ -1,17 +1,21 @@
 //! Tests of SQL as a whole: a store of tables without a server, and plain SQLite as the oracle.
 
 mod bounds;
+mod constraints;
+mod definitions;
 mod dml;
 mod effects;
+mod foreign_keys;
 mod mishaps;
 mod oracle;
 mod plans;
 mod statements;
 mod transactions;
 
+use super::Sql;
 use super::control::Control;
+use super::executor::execute;
 use super::run::{Host, Portion, Shape, number_after};
-use super::{Sql, execute};
 use crate::engine::{Engine, Memory, Source, Wanted};
 use crate::error::Result;
 use crate::keyspace::Wants;
@@ -155,6 +159,9 @@ impl Host for TestStore {
         let fetched = self.tables.engine().fetch(wanted)()?;
         self.tables.engine_mut().admit(fetched);
         Ok(())
+    }
+    fn table_memory(&self, table: crate::table::catalog::TableId) -> Option<crate::engine::TableMemory> {
+        self.tables.engine().memory(table).ok()
     }
     fn deadline_ns(&mut self) -> Option<u64> {
         self.deadline_ns

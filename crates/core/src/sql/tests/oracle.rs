@@ -13,7 +13,9 @@ type Outcome = Option<Vec<Vec<Datum>>>;
 pub struct Pair {
     pub ours: TestStore,
     theirs: Connection,
-    random: Xoshiro,
+    pub random: Xoshiro,
+    /// Writes that both refused.
+    pub refused: u64,
 }
 
 /// Values for parameters.
@@ -25,6 +27,7 @@ impl Pair {
             ours: TestStore::new(),
             theirs: Connection::open_native().unwrap(),
             random: Xoshiro::from_seed(seed),
+            refused: 0,
         };
         for (ours, theirs) in tables {
             pair.ours.run(ours);
@@ -80,13 +83,26 @@ impl Pair {
             }
             self.ours.sql.fast_path = fast || (!is_query && self.random.below(2) == 0);
             let ours = sorted(self.ask_ours(text, params), ordered);
-            let plan = if ours == theirs { String::new() } else { self.ours.plan(text) };
+            let plan = if ours == theirs { String::new() } else { self.describe(text) };
             assert_eq!(theirs, ours, "fast {fast}: {text} {params:?}\n{plan}");
             if !is_query {
                 break;
             }
         }
         self.ours.sql.fast_path = true;
+        self.refused += u64::from(theirs.is_none());
+    }
+
+    /// What there is to know when both differ.
+    fn describe(&mut self, text: &str) -> String {
+        let plan = self.ours.try_run(&format!("EXPLAIN {text}"), &[]).map(rows_of);
+        let mut lines = vec![format!("{plan:?}")];
+        let defs: Vec<_> = self.ours.tables.catalog.tables().cloned().collect();
+        for def in defs {
+            lines.push(crate::sql::schema::create_statement(&def));
+            lines.push(format!("{:?}", self.ours.try_run(&format!("SELECT * FROM {}", def.name), &[]).map(rows_of)));
+        }
+        lines.join("\n")
     }
 
     pub fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
@@ -97,7 +113,7 @@ impl Pair {
         self.random.below(100) < percent
     }
 
-    fn literal(&mut self, kind: &str) -> String {
+    pub fn literal(&mut self, kind: &str) -> String {
         let n = self.random.below(24) as i64 - 4;
         match kind {
             _ if self.chance(5) => "NULL".into(),
@@ -234,7 +250,8 @@ pub fn try_create_ours(store: &mut TestStore, seed: u64) {
 
 /// A writing statement without parameters.
 pub fn statement(random: &mut Xoshiro) -> String {
-    let mut pair = Pair { ours: TestStore::new(), theirs: Connection::open_native().unwrap(), random: random.clone() };
+    let mut pair =
+        Pair { ours: TestStore::new(), theirs: Connection::open_native().unwrap(), random: random.clone(), refused: 0 };
     let mut params = Params::new();
     let text = loop {
         params.clear();

@@ -56,7 +56,7 @@ impl Step {
     pub fn packed(&self, number: usize) -> String {
         let number = number.to_string();
         let parts = [&number, &self.table, &self.path, &self.index, &self.terms, &self.rows, &self.words];
-        parts.map(|part| part.replace(SEPARATOR, " ").replace('\0', " ")).join(&SEPARATOR.to_string())
+        parts.map(|part| part.replace([SEPARATOR, '\0'], " ")).join(&SEPARATOR.to_string())
     }
 
     /// Reads what [`packed`](Self::packed) wrote.
@@ -103,7 +103,10 @@ fn words(def: &TableDef, plan: &Plan) -> String {
 }
 
 fn column_name<'a>(def: &'a TableDef, column: &IndexColumn) -> &'a str {
-    def.column_at(column.position).map_or("?", |c| &c.name)
+    def.column_at(column.position).map_or("?", |c| match &c.generated {
+        Some(expression) if c.hidden => expression,
+        _ => &c.name,
+    })
 }
 
 /// How a range is walked.

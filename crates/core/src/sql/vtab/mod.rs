@@ -19,6 +19,7 @@ use super::table_info::TableInfo;
 use super::token::quote_name;
 use super::write::{self, Given, OnConflict};
 use crate::error::{Code, Error, Result};
+use crate::table::catalog::TableDef;
 use crate::table::datum::{Datum, DatumRef};
 use crate::table::row_id::RowId;
 use crate::table::types::Collation;
@@ -130,7 +131,7 @@ unsafe extern "C" fn x_connect(
 ) -> c_int {
     // SAFETY: `register` gave this module an `Aux`, which lives until `drop_aux`.
     let aux = unsafe { &*aux.cast::<Aux>() };
-    let Ok(declaration) = connection::c_string(&declaration(&aux.info)) else { return ffi::SQLITE_ERROR };
+    let Ok(declaration) = connection::c_string(&declaration(&aux.info.def)) else { return ffi::SQLITE_ERROR };
     // SAFETY: called inside xConnect, as both functions demand; the third argument of sqlite3_vtab_config is an int.
     let code = unsafe {
         ffi::sqlite3_vtab_config(db, ffi::SQLITE_VTAB_CONSTRAINT_SUPPORT, 1 as c_int);
@@ -151,16 +152,22 @@ unsafe extern "C" fn x_connect(
 }
 
 /// The columns as SQLite is to know them: by base type and collation.
-fn declaration(info: &TableInfo) -> String {
+pub fn declaration(def: &TableDef) -> String {
     let column = |c: &crate::table::catalog::ColumnDef| {
-        let collation =
-            if c.collation == Collation::Binary { String::new() } else { format!(" COLLATE {}", name(c.collation)) };
-        let hidden = if c.hidden { " HIDDEN" } else { "" };
+        // SQLite looks for the collation of a hidden column in the wrong place; queries name it instead.
+        let plain = c.collation == Collation::Binary || c.hidden;
+        let collation = if plain { String::new() } else { format!(" COLLATE {}", name(c.collation)) };
+        let (ctype, hidden) = match (c.ctype.sqlite_name(), c.hidden) {
+            // SQLite takes the word HIDDEN for the type when there is none, and its values for numbers.
+            ("", true) => ("BLOB", " HIDDEN"),
+            (ctype, true) => (ctype, " HIDDEN"),
+            (ctype, false) => (ctype, ""),
+        };
         // SQLite does not check it; it knows then that min() need not look for NULLs.
         let not_null = if c.not_null { " NOT NULL" } else { "" };
-        format!("{} {}{hidden}{not_null}{collation}", quote_name(&c.name), c.ctype.sqlite_name())
+        format!("{} {ctype}{hidden}{not_null}{collation}", quote_name(&c.name))
     };
-    let columns: Vec<String> = info.def.columns.iter().map(column).collect();
+    let columns: Vec<String> = def.columns.iter().map(column).collect();
     format!("CREATE TABLE x({})", columns.join(", "))
 }
 
@@ -174,7 +181,8 @@ pub fn name(collation: Collation) -> &'static str {
     }
 }
 
-fn collation_named(name: &[u8]) -> Option<Collation> {
+/// The collation that SQLite calls so.
+pub fn collation_named(name: &[u8]) -> Option<Collation> {
     use Collation::*;
     [Binary, NoCase, RTrim, Decimal].into_iter().find(|c| self::name(*c).as_bytes().eq_ignore_ascii_case(name))
 }

@@ -2,7 +2,8 @@
 
 use super::index::IndexPlanner;
 use super::{Choice, Field, Op, Plan, Question, Slot, Term};
-use crate::table::catalog::TableDef;
+use crate::table::catalog::{IndexDef, TableDef};
+use crate::table::datum::Datum;
 use smallvec::SmallVec;
 
 /// A table with fewer rows is planned as if it had so many: it is likely to grow, and its plans stay in the cache.
@@ -22,6 +23,15 @@ pub const INDEX_ENTRY: f64 = 0.8;
 impl Question<'_> {
     pub(super) fn is_small(&self) -> bool {
         self.statistics.rows < ROWS_LEAST
+    }
+
+    /// Are all rows that are looked for in the index? A partial one is named by a condition on its hidden column, which
+    /// the text was given where it has the index's own condition.
+    fn may_use(&self, index: &IndexDef) -> bool {
+        index.filter.is_none_or(|position| {
+            let is_true = |t: &Term| t.op == Op::Equal && !t.list && t.literal == Some(Datum::Int(1));
+            self.terms.iter().any(|t| t.field == Field::Position(position) && is_true(t))
+        })
     }
 
     /// The rows to plan for.
@@ -89,8 +99,8 @@ pub fn choose(question: &Question<'_>) -> Choice {
     let mut candidates: SmallVec<[Choice; 8]> = SmallVec::new();
     candidates.extend(by_row_id(question));
     for (index, statistics) in question.def.indexes.iter().zip(&question.statistics.indexes) {
-        if index.filter.is_none() {
-            candidates.extend(IndexPlanner::new(question, index, &statistics.distinct).plan());
+        if question.may_use(index) {
+            candidates.extend(IndexPlanner::new(question, index, statistics).plan());
         }
     }
     if candidates.iter().all(|c| c.cost >= all.cost) {

@@ -3,6 +3,7 @@
 use super::choose::{EQUAL_ROWS, INDEX_ENTRY, INDEX_ROW, LIST_LENGTH, PROBE, PROBE_ORDERED, RANGE_SHARE, slot};
 use super::edges::{edges, exclude_null};
 use super::{Choice, Field, Grouping, Limit, LimitKind, Op, Plan, Question, RowTerm, Slot, Term, Walk};
+use crate::engine::IndexStatistics;
 use crate::table::catalog::{IndexColumn, IndexDef, Method, TableDef};
 use crate::table::datum::Datum;
 use crate::table::key::{KeyBuf, is_reversible, put_column};
@@ -42,17 +43,19 @@ struct Limits<'a> {
 }
 
 impl<'a> IndexPlanner<'a> {
-    /// For an index with so many distinct values in its first column, its first two, ...
-    pub fn new(question: &'a Question<'a>, index: &'a IndexDef, distinct: &'a [u64]) -> Self {
+    /// For an index with these numbers of entries and of distinct values.
+    pub fn new(question: &'a Question<'a>, index: &'a IndexDef, statistics: &'a IndexStatistics) -> Self {
+        // That a row is in a partial index answers the index's own condition.
+        let entries = if index.filter.is_none() { question.count() } else { statistics.entries.max(1) as f64 };
         IndexPlanner {
             question,
             index,
-            entries: question.count(),
-            distinct,
+            entries,
+            distinct: &statistics.distinct,
             arguments: SmallVec::new(),
             hints: SmallVec::new(),
             equal: SmallVec::new(),
-            fields: SmallVec::new(),
+            fields: index.filter.map(Field::Position).into_iter().collect(),
             lists: 0,
             exact: true,
             prefix: Some(KeyBuf::new()),
@@ -220,7 +223,7 @@ impl<'a> IndexPlanner<'a> {
             + i32::from(limits.high.is_some() || limits.row.is_some_and(|(row, _)| row.op.is_high()))
             + 2 * i32::from(limits.pattern.is_some());
         let ordered = reverse.is_some();
-        let useful = bounds > 0 || !self.equal.is_empty() || limits.not_null;
+        let useful = self.index.filter.is_some() || bounds > 0 || !self.equal.is_empty() || limits.not_null;
         if !useful && (!ordered || self.question.order.is_empty()) {
             return None;
         }
