@@ -138,14 +138,6 @@ class _StreamLink:
         return data
 
 
-async def _total(run: Callable[[Call[int]], Awaitable[int]], calls: Iterable[Call[int]]) -> int:
-    """Runs calls one after another; the sum of what they give."""
-    total = 0
-    for call in calls:
-        total += await run(call)
-    return total
-
-
 class Database:
     """A store, embedded (`aio.open`) or remote (`aio.connect`), for the tasks of one event loop."""
 
@@ -167,7 +159,7 @@ class Database:
 
     async def sql_many(self, text: str, rows: Iterable[Parameters], *, batch: int = _calls.ROWS_AT_ONCE) -> int:
         """Runs a statement once for each row of parameters, as `peryton.Database.sql_many`."""
-        return await _total(self._run, _calls.many(text, rows, batch))
+        return await self._run_all(_calls.many(text, rows, batch))
 
     async def command(self, *args: Argument) -> Any:
         """Runs any command, as `peryton.Database.command`."""

@@ -7,6 +7,9 @@ use pyo3::types::{PyBytes, PyFloat, PyInt, PyIterator, PyList, PyString, PyTuple
 
 /// Bytes after which no further row is packed, so that a request stays far from its limit.
 const BYTES_ENOUGH: usize = 4 * 1024 * 1024;
+/// Rows and bytes for which room is made at first.
+const ROWS_USUAL: usize = 10_000;
+const ROW_BYTES_USUAL: usize = 32;
 
 /// Packs up to `count` rows of an iterator, all of the same length; empty at its end.
 ///
@@ -18,7 +21,9 @@ pub fn pack<'py>(
     count: usize,
     convert: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let mut packer = Packer { out: Vec::new(), convert, width: None, row: 0 };
+    // Room for the usual batch, so that it is not moved while it grows.
+    let room = count.min(ROWS_USUAL).saturating_mul(ROW_BYTES_USUAL);
+    let mut packer = Packer { out: Vec::with_capacity(room), convert, width: None, row: 0 };
     let mut rows = rows.clone();
     while packer.row < count && packer.out.len() < BYTES_ENOUGH {
         let Some(row) = rows.next() else { break };

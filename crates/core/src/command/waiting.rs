@@ -137,7 +137,8 @@ pub fn expire(state: &mut State) -> Option<i64> {
 /// Runs the next slice of a session's request; false if it has none.
 fn go_on(state: &mut State, id: SessionId) -> bool {
     let sweep = state.sessions.get(&id).and_then(|session| session.blocked.as_ref()?.sweep);
-    let (Some(sweep), Some(mut session)) = (sweep, state.sessions.remove(&id)) else { return false };
+    let Some(sweep) = sweep else { return false };
+    let Some(mut session) = state.sessions.remove(&id) else { return false };
     if let Some(waiting) = session.blocked.take().filter(|_| !session.killed) {
         session.sweep = Some(sweep);
         let reply = run_again(state, &mut session, &waiting.request, None);

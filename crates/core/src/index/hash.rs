@@ -263,10 +263,11 @@ impl HashRead<'_> {
         self.members.cursor(&from).walk(&Probe::after(&group), limit, |e| visit(RowId(e.value)))
     }
 
-    /// Starts loading the bucket of a key that is about to be added.
-    #[inline]
-    pub fn prefetch_bucket(&self, key: &[u8]) {
-        self.narrow.prefetch(hash::bytes(key));
+    /// Starts loading the buckets of keys that are about to be added, side by side.
+    pub fn prefetch_buckets<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
+        let hashes: smallvec::SmallVec<[u64; 32]> = keys.map(hash::bytes).collect();
+        hashes.iter().for_each(|hash| self.narrow.prefetch(*hash));
+        hashes.iter().for_each(|hash| self.narrow.prefetch_overflow(*hash));
     }
 
     /// Loads what looking up these keys will touch, side by side: buckets, then the slots of rows, then the rows.

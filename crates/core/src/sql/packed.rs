@@ -21,18 +21,19 @@ pub fn put(value: DatumRef<'_>, out: &mut Vec<u8>) -> Option<()> {
     };
     match value {
         DatumRef::Null => out.push(0),
-        DatumRef::Int(i) => {
-            out.push(1);
-            out.extend_from_slice(&i.to_le_bytes());
-        }
-        DatumRef::Real(r) => {
-            out.push(2);
-            out.extend_from_slice(&r.to_le_bytes());
-        }
+        DatumRef::Int(i) => out.extend_from_slice(&with_tag(1, i.to_le_bytes())),
+        DatumRef::Real(r) => out.extend_from_slice(&with_tag(2, r.to_le_bytes())),
         DatumRef::Text(text) => return bytes(3, text),
         DatumRef::Blob(blob) => return bytes(4, blob),
     }
     Some(())
+}
+
+#[inline]
+fn with_tag(tag: u8, number: [u8; 8]) -> [u8; 9] {
+    let mut bytes = [tag; 9];
+    bytes[1..].copy_from_slice(&number);
+    bytes
 }
 
 /// All values of a packed string.

@@ -103,6 +103,16 @@ impl<S: Slot> Body<S> {
         }
     }
 
+    /// Second stage before an insertion: the overflow of the bucket, which has been loaded.
+    #[inline]
+    pub fn prefetch_overflow(&self, hash: u64) {
+        if self.primary.len() > 0
+            && let Some(next) = self.primary.line(self.bucket_of(hash)).link::<S>()
+        {
+            self.overflow.prefetch(next);
+        }
+    }
+
     /// Second stage: the first entry of the bucket whose tag agrees, so that the caller can start loading its target.
     #[inline]
     pub fn candidate(&self, hash: u64) -> Option<S> {

@@ -91,9 +91,6 @@ impl Memory {
     }
 }
 
-/// Rows whose places are loaded side by side before they are inserted.
-const PREFETCHED: usize = 16;
-
 /// Performs one write of a batch after another; says at which it stopped.
 fn write_each<T>(
     items: impl Iterator<Item = T>,
@@ -283,13 +280,7 @@ impl Engine for Memory {
             return write_each(rows.iter(), |row| table.insert(row, changes).map(|id| ids.push(id)));
         }
         ids.reserve(rows.len());
-        for from in (0..rows.len()).step_by(PREFETCHED) {
-            let part = || (from..rows.len().min(from + PREFETCHED)).map(|i| rows.get(i));
-            table.prefetch_inserts(part());
-            let written = write_each(part(), |row| table.insert(row, changes).map(|id| ids.push(id)));
-            written.map_err(|error| WriteError { at: from + error.at, ..error })?;
-        }
-        Ok(())
+        table.insert_many(rows, ids, changes)
     }
 
     fn update(&mut self, table: TableId, ids: &[RowId], rows: &Batch, changes: &mut dyn Changes) -> Write<()> {

@@ -3,16 +3,18 @@
 use super::read::{IndexRead, MethodRead, Readable, statistics};
 use super::view::{FrozenIndex, FrozenMethod, FrozenTable, MemoryView};
 use crate::ds::btree::BTree;
-use crate::engine::{Changes, Gate, RowOp, Statistics, TableMemory, WriteFailure};
+use crate::engine::{Changes, Gate, RowOp, Statistics, TableMemory, Write, WriteError, WriteFailure};
 use crate::error::{Code, Error, Result};
 use crate::index::{Hash, RowKeys};
 use crate::reply::Blob;
+use crate::table::batch::Batch;
 use crate::table::catalog::{IndexDef, IndexId, Method, TableDef, TableId};
 use crate::table::datum::DatumRef;
 use crate::table::heap::{Heap, Rows};
 use crate::table::key::{KeyBuf, KeyOf, row_key};
 use crate::table::row::{Row, RowLayout};
 use crate::table::row_id::RowId;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) struct Table {
@@ -30,7 +32,12 @@ pub(super) struct Table {
     /// The keys of the row being written, and of the one it replaces; kept for their memory.
     new_keys: Vec<RowKey>,
     old_keys: Vec<RowKey>,
+    /// The keys of rows that are inserted together.
+    batch_keys: Vec<RowKey>,
 }
+
+/// Rows whose places are loaded side by side before they are inserted.
+const SIDE_BY_SIDE: usize = 16;
 
 pub(super) struct LiveIndex {
     pub def: Arc<IndexDef>,
@@ -165,6 +172,7 @@ impl Table {
             statistics: Mutex::default(),
             new_keys: Vec::new(),
             old_keys: Vec::new(),
+            batch_keys: Vec::new(),
         }
     }
 
@@ -233,17 +241,45 @@ impl Table {
         }
     }
 
-    /// Starts loading what inserting these rows will touch: the buckets of their keys.
-    pub fn prefetch_inserts<'r>(&self, rows: impl Iterator<Item = &'r [u8]> + Clone) {
-        let mut key = KeyBuf::new();
-        for index in &self.indexes {
-            let LiveMethod::Hash(hash) = &index.method else { continue };
-            for row in rows.clone() {
-                // A key that cannot be made is an error when it is the row's turn.
-                if row_key(&index.def, Row::new(row, &self.layout), &mut key).is_ok() {
-                    hash.read().prefetch_bucket(&key);
-                }
-            }
+    /// Inserts rows, whose places are loaded side by side; says at which it stopped.
+    pub fn insert_many(&mut self, rows: &Batch, ids: &mut Vec<RowId>, changes: &mut dyn Changes) -> Write<()> {
+        let mut keys = std::mem::take(&mut self.batch_keys);
+        keys.resize_with(self.indexes.len() * SIDE_BY_SIDE, RowKey::none);
+        let mut parts = (0..rows.len()).step_by(SIDE_BY_SIDE).map(|from| from..rows.len().min(from + SIDE_BY_SIDE));
+        let result = parts.try_for_each(|part| self.insert_part(rows, part, &mut keys, ids, changes));
+        self.batch_keys = keys;
+        result
+    }
+
+    fn insert_part(
+        &mut self,
+        rows: &Batch,
+        part: Range<usize>,
+        keys: &mut [RowKey],
+        ids: &mut Vec<RowId>,
+        changes: &mut dyn Changes,
+    ) -> Write<()> {
+        let width = self.indexes.len();
+        let place = |at: usize| (at - part.start) * width..(at - part.start + 1) * width;
+        // A key that cannot be made is an error when it is the row's turn.
+        let made = |at: usize| self.keys_of(rows.get(at), &mut keys[place(at)]).map_err(|failure| (at, failure));
+        let bad = part.clone().map(made).find_map(std::result::Result::err);
+        let end = bad.as_ref().map_or(part.end, |(at, _)| *at);
+        self.prefetch_buckets(&keys[..(end - part.start) * width]);
+        for at in part.start..end {
+            let id = self.place(rows.get(at), None, &keys[place(at)]).map_err(|failure| WriteError { at, failure })?;
+            changes.inserted(self.def.id, id, rows.get(at));
+            ids.push(id);
+        }
+        bad.map_or(Ok(()), |(at, failure)| Err(WriteError { at, failure }))
+    }
+
+    /// Starts loading the buckets of keys, which are given row by row.
+    fn prefetch_buckets(&self, keys: &[RowKey]) {
+        for (index, live) in self.indexes.iter().enumerate() {
+            let LiveMethod::Hash(hash) = &live.method else { continue };
+            let keys = keys.iter().skip(index).step_by(self.indexes.len());
+            hash.read().prefetch_buckets(keys.map(|key| &key.key[..]));
         }
     }
 
@@ -258,7 +294,12 @@ impl Table {
     }
 
     fn insert_keyed(&mut self, row: &[u8], at: Option<RowId>, keys: &mut Vec<RowKey>) -> One<RowId> {
-        self.keys_of(row, keys)?;
+        self.keys_into(row, keys)?;
+        self.place(row, at, keys)
+    }
+
+    /// Puts a row with these keys into the heap and the indexes.
+    fn place(&mut self, row: &[u8], at: Option<RowId>, keys: &[RowKey]) -> One<RowId> {
         self.check_unique(keys, None, None)?;
         let id = match at {
             None => self.heap.insert(row).map_err(WriteFailure::Failed)?,
@@ -294,8 +335,8 @@ impl Table {
         changes: &mut dyn Changes,
     ) -> One<()> {
         let old = self.heap.get(id).ok_or(WriteFailure::NoSuchRow(id))?;
-        self.keys_of(old, old_keys)?;
-        self.keys_of(row, new_keys)?;
+        self.keys_into(old, old_keys)?;
+        self.keys_into(row, new_keys)?;
         self.check_unique(new_keys, Some(old_keys), Some(id))?;
         changes.updated(self.def.id, id, old, row);
         // From here on nothing can fail. Entries are removed while the heap still has the old row to compare, and added
@@ -330,7 +371,7 @@ impl Table {
 
     fn delete_keyed(&mut self, id: RowId, keys: &mut Vec<RowKey>, changes: &mut dyn Changes) -> One<()> {
         let old = self.heap.get(id).ok_or(WriteFailure::NoSuchRow(id))?;
-        self.keys_of(old, keys)?;
+        self.keys_into(old, keys)?;
         changes.deleted(self.def.id, id, old);
         for (index, key) in self.indexes.iter_mut().zip(keys.iter()) {
             if key.is_present() {
@@ -373,8 +414,15 @@ impl Table {
         }
     }
 
-    fn keys_of(&self, row: &[u8], keys: &mut Vec<RowKey>) -> One<()> {
+    #[inline]
+    fn keys_into(&self, row: &[u8], keys: &mut Vec<RowKey>) -> One<()> {
         keys.resize_with(self.indexes.len(), RowKey::none);
+        self.keys_of(row, keys)
+    }
+
+    /// The keys of a row, one for each index.
+    #[inline]
+    fn keys_of(&self, row: &[u8], keys: &mut [RowKey]) -> One<()> {
         let row = Row::new(row, &self.layout);
         for (index, key) in self.indexes.iter().zip(keys) {
             key.of = row_key(&index.def, row, &mut key.key).map_err(WriteFailure::Failed)?;

@@ -142,6 +142,7 @@ fn insert_and_more<'a>(
         return Ok(None);
     }
     inserted?;
+    foreign_key::finish(run)?;
     let Some((output, returned)) = plan.returning.as_ref().zip(run.returned.take()) else {
         return Ok(Some(Reply::Int(run.changed as i64)));
     };
@@ -167,6 +168,8 @@ pub fn insert_many(host: &mut dyn Host, plan: &Insert, values: &[DatumRef<'_>]) 
             return Err(Error::new(Code::Cancelled, "the statement took too long or was cancelled").into());
         }
     }
+    // All groups are one step, so a row may refer to one of a later group.
+    foreign_key::finish(&mut run)?;
     Ok(run.changed)
 }
 

@@ -317,3 +317,52 @@ fn a_statement_runs_for_many_groups_or_for_none() {
         assert!(many(&mut store, "TRUNCATE t", &[]).unwrap_err().contains("only a statement that writes rows"));
     }
 }
+
+#[test]
+fn rules_of_tables_hold_for_every_form() {
+    let mut store = TestStore::with(&[
+        "CREATE TABLE p (id INT PRIMARY KEY)",
+        "CREATE TABLE t (id INT PRIMARY KEY, p INT REFERENCES p (id), a INT CHECK (a < 100), g INT AS (a * 2))",
+        "CREATE UNIQUE INDEX few ON t (a) WHERE a > 50",
+        "INSERT INTO p VALUES (1), (2)",
+        "INSERT INTO t (id, p, a) VALUES (1, 1, 10), (2, 2, 60)",
+    ]);
+    let before = show(&store.rows("SELECT * FROM t ORDER BY id", &[]));
+    for (text, message) in [
+        ("INSERT INTO t (id, p, a) VALUES (1, 1, 5) ON CONFLICT (id) DO UPDATE SET a = a + 100", "CHECK"),
+        ("INSERT INTO t (id, p, a) VALUES (1, 1, 5) ON CONFLICT (id) DO UPDATE SET a = 100 + excluded.a * 2", "CHECK"),
+        ("INSERT INTO t (id, p, a) VALUES (1, 1, 5) ON CONFLICT (id) DO UPDATE SET p = 3", "FOREIGN KEY"),
+        (
+            "INSERT INTO t (id, p, a) VALUES (1, 3, 5) ON CONFLICT (id) DO UPDATE SET p = excluded.p + 0 * a",
+            "FOREIGN KEY",
+        ),
+        ("INSERT INTO t (id, p, a) VALUES (1, 1, 5) ON CONFLICT (id) DO UPDATE SET g = 3", "generated"),
+        ("INSERT INTO t (id, p, a) VALUES (9, 3, 5) RETURNING id", "FOREIGN KEY"),
+        ("UPDATE t SET p = p + 1 RETURNING id", "FOREIGN KEY"),
+        ("UPDATE t SET a = 100 ORDER BY id LIMIT 1", "CHECK"),
+        ("DELETE FROM p WHERE id = 1 RETURNING id", "FOREIGN KEY"),
+        ("INSERT INTO t (id, a) VALUES (9, 60) ON CONFLICT (a) DO NOTHING", "does not match any"),
+        ("TRUNCATE p", "refers to it"),
+    ] {
+        let error = store.error(text);
+        assert!(error.contains(message), "{text}: {error}");
+        assert_eq!(before, show(&store.rows("SELECT * FROM t ORDER BY id", &[])), "{text}");
+    }
+    let returned =
+        "INSERT INTO t (id, p, a) VALUES (1, 1, 7) ON CONFLICT (id) DO UPDATE SET a = excluded.a RETURNING *";
+    assert_eq!("[[1, 1, 7, 14]]", show(&store.rows(returned, &[])));
+    let partial =
+        "INSERT INTO t (id, a) VALUES (9, 60) ON CONFLICT (a) WHERE a > 50 DO UPDATE SET p = 1 RETURNING id, g";
+    assert_eq!("[[2, 120]]", show(&store.rows(partial, &[])));
+    assert!(
+        crate::sql::many::execute(
+            &mut store,
+            b"INSERT INTO t (id, p) VALUES (?, ?)",
+            &[20, 1, 21, 7].map(crate::table::datum::DatumRef::Int),
+        )
+        .unwrap_err()
+        .to_string()
+        .contains("FOREIGN KEY")
+    );
+    assert_eq!(2, store.count("t"));
+}
