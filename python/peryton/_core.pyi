@@ -1,11 +1,22 @@
 """The compiled core of Peryton; `peryton` is its public face."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypedDict, final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypedDict, final, overload
 
 from peryton._resp import Argument
 
-__all__ = ["Responder", "Server", "Session", "Store", "__version__", "close_all", "load", "pack"]
+__all__ = [
+    "Responder",
+    "Rows",
+    "Server",
+    "Session",
+    "Statements",
+    "Store",
+    "__version__",
+    "close_all",
+    "load",
+    "pack",
+]
 
 __version__: str
 
@@ -24,6 +35,9 @@ class Store:
     ) -> Server:
         """Opens a RESP door; port 0 takes a free one, and an empty host opens no TCP port."""
 
+    def statements(self, db: int = 0) -> Statements:
+        """What runs statements in the keyspace `db`."""
+
     def close(self) -> None:
         """Stops its servers, ends its sessions' waits and closes the store; once is enough."""
 
@@ -34,6 +48,50 @@ class Store:
     @property
     def path(self) -> str | None:
         """The data directory; None for a store in memory."""
+
+@final
+class Statements:
+    """Runs SQL statements on a store."""
+
+    def __call__(self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> Rows:
+        """Runs a SQL statement with its parameters."""
+
+    def close(self) -> None:
+        """Ends the sessions."""
+
+@final
+class Rows(Sequence[tuple[Any, ...]]):
+    """The rows of a statement as a sequence of tuples, with their column names.
+
+    A statement that returns no rows (INSERT, CREATE TABLE, ...) gives an empty sequence whose `rowcount` is the number
+    of rows it changed.
+    """
+
+    def __new__(cls, columns: tuple[str, ...], rows: list[tuple[Any, ...]], rowcount: int) -> Rows: ...
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+
+    @property
+    def rowcount(self) -> int:
+        """Rows that there are, or that were changed."""
+
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, key: int, /) -> tuple[Any, ...]: ...
+    @overload
+    def __getitem__(self, key: slice, /) -> list[tuple[Any, ...]]: ...
+    def dicts(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries from column name to value."""
+
+    def one(self) -> tuple[Any, ...]:
+        """The only row; ValueError unless there is exactly one."""
+
+    def scalar(self) -> Any:
+        """The first value of the first row, or None when there is no row."""
+
+    def column(self, name: str | int = 0) -> list[Any]:
+        """One column's values, by name or position."""
 
 @final
 class Session:

@@ -263,15 +263,15 @@ class Database:
         async with self._lend() as link:
             return call.shape(await link.execute(call.args))
 
+    async def _run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        async with self._lend() as link:
+            return await link.pipeline([call.args for call in calls])
+
     async def _run_all(self, calls: Iterable[Call[int]]) -> int:
         total = 0
         for call in calls:
             total += await self._run(call)
         return total
-
-    async def _run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
-        async with self._lend() as link:
-            return await link.pipeline([call.args for call in calls])
 
     @asynccontextmanager
     async def _lend(self) -> AsyncIterator[_AsyncLink]:
@@ -313,6 +313,10 @@ class Transaction:
     async def sql(self, text: str, params: Parameters | None = None) -> Rows:
         """Runs a SQL statement in the transaction."""
         return await self._run(_calls.sql_in_transaction(text, params))
+
+    async def sql_many(self, text: str, rows: Iterable[Parameters], *, batch: int = _calls.ROWS_AT_ONCE) -> int:
+        """Runs a statement once for each row of parameters, as `peryton.Database.sql_many`."""
+        return await self._run_all(_calls.many(text, rows, batch))
 
     async def command(self, *args: Argument) -> Any:
         """Runs any command in the transaction."""
@@ -382,6 +386,12 @@ class Transaction:
     async def _run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
         return await self._open_link().pipeline([call.args for call in calls])
 
+    async def _run_all(self, calls: Iterable[Call[int]]) -> int:
+        total = 0
+        for call in calls:
+            total += await self._run(call)
+        return total
+
 
 class Table:
     """The rows of one table by primary key, as `peryton.Table`."""
@@ -405,10 +415,7 @@ class Table:
 
     async def put_many(self, records: Iterable[Mapping[str, Value]]) -> int:
         """Inserts or replaces rows, thousands in one atomic step. Gives how many were put."""
-        total = 0
-        for call in _calls.put_many(self.name, records):
-            total += await self._database._run(call)
-        return total
+        return await self._database._run_all(_calls.put_many(self.name, records))
 
     async def delete(self, *keys: Any) -> int:
         """Deletes the rows with these primary keys; gives how many there were."""

@@ -36,6 +36,10 @@ class Database:
         self._db = db
         self._pool = Pool(_link_maker(store, address, db))
         self._servers: list[_core.Server] = []
+        self._statements = store.statements(db) if store is not None else None
+        if self._statements is not None:
+            # An embedded store runs statements without a Python frame in between: twice as fast for one row.
+            self.sql = self._statements  # type: ignore[method-assign]
 
     # --- both natures ---------------------------------------------------------------------------------------------
 
@@ -116,6 +120,8 @@ class Database:
     def close(self) -> None:
         """Closes the handle; an embedded store is closed with it. Closing twice is harmless."""
         self._pool.close()
+        if self._statements is not None:
+            self._statements.close()
         for server in self._servers:
             server.stop()
         self._servers.clear()

@@ -5,7 +5,8 @@ PerytonError
 ├── ForkError               a handle from before a fork() was used in the child
 ├── NetworkError            no connection, or it broke; also a ConnectionError
 ├── WaitTimeoutError        no answer in time; also a TimeoutError
-└── ReplyError              the store refused or failed the request; `.code` is the first word of its reply
+└── ReplyError              the store refused or failed the request; `.code` is the first word of its reply, and of a
+    │                       statement's error `.sqlstate`, `.position` and `.hint` tell more
     ├── WrongTypeError      the key holds a value of another type
     ├── SqlError            SQL text that does not parse, or names what does not exist
     ├── ConstraintError     UNIQUE, NOT NULL, CHECK or a foreign key would break
@@ -21,6 +22,8 @@ PerytonError
 """
 
 from __future__ import annotations
+
+import re
 
 
 class PerytonError(Exception):
@@ -58,12 +61,41 @@ class WaitTimeoutError(PerytonError, TimeoutError):
 class ReplyError(PerytonError):
     """The store refused the request or failed to carry it out.
 
-    Solution: the message names what and where; `code` is stable and meant for programs.
+    Solution: the message names what and where; `code` and `sqlstate` are stable and meant for programs.
     """
 
     def __init__(self, message: str = "", code: str = "ERR") -> None:
         super().__init__(message)
         self.code = code
+
+    @property
+    def sqlstate(self) -> str | None:
+        """The SQLSTATE of a statement's error, such as 42S02 (no such table) or 23505 (a key that exists)."""
+        found = self._parts()
+        return found["state"] if found else None
+
+    @property
+    def message(self) -> str:
+        """The sentence alone, without state, position and hint."""
+        found = self._parts()
+        if found is None:
+            return str(self.args[0]) if self.args else ""
+        return str(found["sentence"]) + (found["rest"] or "")
+
+    @property
+    def position(self) -> int | None:
+        """Where in the statement it is, in characters from 1."""
+        found = self._parts()
+        return int(found["position"]) if found and found["position"] else None
+
+    @property
+    def hint(self) -> str | None:
+        """What may help."""
+        found = self._parts()
+        return found["hint"] if found else None
+
+    def _parts(self) -> re.Match[str] | None:
+        return _STATEMENT_ERROR.fullmatch(self.args[0]) if self.args else None
 
     def __str__(self) -> str:
         """The reply as it stood on the wire: the code, then the sentence."""
@@ -71,6 +103,13 @@ class ReplyError(PerytonError):
 
     def __reduce__(self) -> tuple[type[ReplyError], tuple[str, str]]:
         return type(self), (self.args[0] if self.args else "", self.code)
+
+
+_STATEMENT_ERROR = re.compile(
+    r"(?P<state>[0-9A-Z]{5}) (?P<sentence>.*?)"
+    r"(?: at position (?P<position>\d+)(?P<rest>:.*?)?)?(?:; hint: (?P<hint>.*))?",
+    re.DOTALL,
+)
 
 
 class WrongTypeError(ReplyError):

@@ -60,6 +60,10 @@ class Transaction:
         """Runs a SQL statement in the transaction, as `Database.sql`."""
         return self._run(_calls.sql_in_transaction(text, params))
 
+    def sql_many(self, text: str, rows: Iterable[Parameters], *, batch: int = _calls.ROWS_AT_ONCE) -> int:
+        """Runs a statement once for each row of parameters, as `Database.sql_many`."""
+        return sum(map(self._run, _calls.many(text, rows, batch)))
+
     def command(self, *args: Argument) -> Any:
         """Runs any command in the transaction, as `Database.command`."""
         return self._run(_calls.command(args))

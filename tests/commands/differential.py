@@ -62,16 +62,22 @@ class Pair:
         self._records = peer.name == "peryton"
         self._connections: list[Connection | None] = [None, None]
 
-    def run(self, family: Family, sequence: Sequence_) -> Difference | None:
+    def run(self, family: Family, sequence: Sequence_, transaction_at: int | None = None) -> Difference | None:
         """The first difference, or None; both servers are emptied before.
 
-        On Peryton the effects of the sequence are checked, too: encoded and replayed into an empty store they must
-        give the same state, and undone none at all.
+        From the command number `transaction_at` on, the peer works inside a transaction of BEGIN, which it commits at
+        the end. On Peryton the effects of the sequence are checked, too: encoded and replayed into an empty store they
+        must give the same state, and undone none at all.
         """
         commands = [command for step in sequence for command in step]
         try:
             self._begin()
-            answers = self._exchange(family, commands)
+            answers = self._exchange(family, commands[:transaction_at])
+            if transaction_at is not None:
+                self._control("BEGIN")
+                for replies, more in zip(answers, self._exchange(family, commands[transaction_at:])):
+                    replies.extend(more)
+                self._control("COMMIT")
             difference = _first_difference(family, commands, *answers)
             return difference or self._compare_states(family, commands) or self._check_effects(commands)
         except Broken as broken:
@@ -96,6 +102,10 @@ class Pair:
         if self._records:
             reply = self._on(PEER, lambda connection: connection("DEBUG", "EFFECTS", "START"))
             assert reply == OK, reply
+
+    def _control(self, statement: str) -> None:
+        reply = self._on(PEER, lambda connection: connection("SQL", statement))
+        assert reply == OK, (statement, reply)
 
     def _on(self, side: int, talk: Any) -> Any:
         """Run `talk` on one connection; if it breaks, say so, and begin anew the next time."""

@@ -50,6 +50,40 @@ def test_same_replies_and_same_keyspace(family: Family, protocol: int, pairs: di
         pytest.fail("\n\n".join(reports.values()), pytrace=False)
 
 
+# Refused inside a transaction: they change keys that they do not name, or are a transaction of their own.
+NOT_INSIDE = {
+    b"flushall",
+    b"flushdb",
+    b"swapdb",
+    b"move",
+    b"multi",
+    b"exec",
+    b"discard",
+    b"watch",
+    b"unwatch",
+    b"reset",
+}
+INSIDE = ("string", "bitmap", "hash", "list", "set", "zset", "key", "expire", "sort", "script")
+
+
+def _fits_inside(command: list[bytes]) -> bool:
+    words = [argument.lower() for argument in command]
+    # Of a script's command the words are arguments. Where one is a value by chance, the sequence is only shorter.
+    return NOT_INSIDE.isdisjoint(words) and not (b"copy" in words and b"db" in words)
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_the_same_inside_a_transaction(name: str, pairs: dict[int, Pair]) -> None:
+    family, pair = FAMILIES[name], pairs[3]
+    for seed in range(FIRST_SEED, FIRST_SEED + SEQUENCES):
+        sequence = [step for step in family.sequence(seed) if all(map(_fits_inside, step))]
+        at = seed % (sum(map(len, sequence)) + 1)
+        if pair.run(family, sequence, at):
+            small = shrink(sequence, lambda candidate: pair.run(family, candidate, 0) is not None)
+            difference = pair.run(family, small, 0) or pair.run(family, sequence, at)
+            pytest.fail(f"family {name}, seed {seed}, BEGIN before command {at}: {difference}", pytrace=False)
+
+
 def _report(pair: Pair, family: Family, seed: int, sequence: Sequence_, first: Difference) -> tuple[str, str]:
     """The kind of the difference, and all that one needs to see and repeat it."""
     small = shrink(sequence, lambda candidate: pair.run(family, candidate) is not None)

@@ -186,3 +186,26 @@ def test_rows_compare_with_lists_of_tuples() -> None:
 )
 def test_named_parameters_become_numbered(text: str, params: Any, rewritten: str, values: list[int]) -> None:
     assert _calls.sql(text, params).args[2:] == (rewritten, *values)
+
+
+def test_errors_tell_state_place_and_hint(table: Any) -> None:
+    with pytest.raises(peryton.SqlError) as caught:
+        table.sql("SELECT nmae FROM t")
+    error = caught.value
+    assert (error.code, error.sqlstate, error.position) == ("SQL", "42S22", 8)
+    assert (error.message, error.hint) == ("no such column: nmae", "did you mean name?")
+    assert str(error) == "SQL 42S22 no such column: nmae at position 8; hint: did you mean name?"
+    with pytest.raises(peryton.ConstraintError) as caught:
+        table.sql("INSERT INTO t VALUES (1, NULL, NULL, NULL)")
+    assert (caught.value.sqlstate, caught.value.position) == ("23505", None)
+    with pytest.raises(peryton.SqlError) as caught:
+        table.sql("SELECT 1; SELECT 2")
+    assert (caught.value.sqlstate, caught.value.position) == ("42601", 11)
+    assert caught.value.message == "syntax error: one statement at a time: a second one begins here"
+    with pytest.raises(peryton.SqlError) as caught:
+        table.table("tt").get(1)
+    assert (caught.value.sqlstate, caught.value.hint) == ("42S02", "did you mean t?")
+    table.command("SET", "k", "v")
+    with pytest.raises(peryton.WrongTypeError) as wrong:
+        table.command("LPUSH", "k", "v")
+    assert (wrong.value.sqlstate, wrong.value.position, wrong.value.hint) == (None, None, None)

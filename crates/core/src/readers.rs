@@ -167,7 +167,7 @@ impl Readers {
     }
 
     /// Reads that wait or run.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         let work = &*self.shared.work.lock();
         work.waiting.len() + work.running.len()
     }
@@ -208,7 +208,7 @@ mod tests {
         readers.end_too_old(limits::VIEW_BYTES_MAX + 1);
         assert_eq!([true, false], [tickets[0].is_ended(), tickets[1].is_ended()]);
         readers.done(&tickets[0]);
-        assert_eq!(1, readers.len());
+        assert_eq!(1, readers.count());
         readers.close();
         assert!(tickets[1].is_ended());
         assert!(readers.next().is_none());

@@ -220,6 +220,16 @@ impl Baton<'_> {
         self.activate(id).map_or(Reply::None, |mut active| active.execute(args))
     }
 
+    /// Is the request a statement that is known, and over in no time? See [`is_short`] for other commands.
+    pub fn is_short_statement(&self, args: &[&[u8]]) -> bool {
+        let (text, parameters) = match args {
+            [name, text, params @ ..] if name.eq_ignore_ascii_case(b"sql") => (text, params.len()),
+            [name, _, text, params @ ..] if name.eq_ignore_ascii_case(b"sql.bind") => (text, params.len()),
+            _ => return false,
+        };
+        self.state.sql.planned(text, parameters).is_some_and(|plan| plan.is_short())
+    }
+
     /// Lets those go first who have been waiting for the baton for a while, if there are any.
     #[inline]
     pub fn offer(&mut self) {

@@ -198,7 +198,7 @@ impl<'py> Shape<'_, 'py> {
 }
 
 /// Text as str; bytes that are no UTF-8 become surrogates, which go back as the same bytes.
-fn text<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+pub fn text<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(PyString::new(py, text).into_any()),
         Err(_) => PyBytes::new(py, bytes).call_method1("decode", ("utf-8", "surrogateescape")),

@@ -6,8 +6,10 @@ mod fork;
 mod line;
 mod load;
 mod pack;
+mod rows;
 mod server;
 mod session;
+mod statements;
 mod store;
 
 use mimalloc::MiMalloc;
@@ -36,6 +38,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<session::Session>()?;
     module.add_class::<server::Server>()?;
+    module.add_class::<rows::Rows>()?;
+    module.add_class::<statements::Statements>()?;
     load::register(module)?;
     module.add_function(wrap_pyfunction!(pack::pack, module)?)?;
     let close_all = wrap_pyfunction!(store::close_all, module)?;

@@ -192,6 +192,11 @@ impl Turn<'_> {
         self.run(args)
     }
 
+    /// Is the request a statement that is known and over in no time?
+    pub fn is_short_statement(&mut self, args: &[&[u8]]) -> bool {
+        self.baton.is_short_statement(args)
+    }
+
     /// Runs a request behind those before it, leaving its reply in the inbox.
     pub fn send(&mut self, args: &[&[u8]]) -> Outcome {
         if self.desk.blocked || !self.desk.backlog.is_empty() {

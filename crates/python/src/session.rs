@@ -88,6 +88,23 @@ impl Session {
         }
     }
 
+    /// The reply to a statement, which is run with the GIL held if it is known and over in no time.
+    pub fn statement(&self, py: Python<'_>, args: &[&[u8]]) -> PyResult<Reply> {
+        self.check(py)?;
+        let inline =
+            self.line.try_turn().and_then(|mut turn| turn.is_short_statement(args).then(|| turn.execute(args)));
+        let outcome = match inline {
+            Some(outcome) => outcome,
+            None => py.detach(|| self.line.turn().execute(args)),
+        };
+        self.settle(py, outcome)
+    }
+
+    /// Whether it can be used no longer.
+    pub fn is_closed(&self) -> bool {
+        self.line.is_closed()
+    }
+
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.birth.check(py)?;
         if self.line.is_closed() { Err(store::closed(py, "session")) } else { Ok(()) }

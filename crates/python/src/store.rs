@@ -5,6 +5,7 @@ use crate::fork::Birth;
 use crate::line::Line;
 use crate::server::{Door, Server};
 use crate::session::Session;
+use crate::statements::Statements;
 use parking_lot::Mutex;
 use peryton_core::limits::DATABASES;
 use peryton_core::session::SessionId;
@@ -105,6 +106,13 @@ impl Store {
             return Err(PyValueError::new_err("protocol is 2 or 3"));
         }
         Ok(Session::new(Line::open(&self.opened.core, db, protocol)))
+    }
+
+    /// What runs statements in the keyspace `db`.
+    #[pyo3(signature = (db=0))]
+    fn statements(&self, py: Python<'_>, db: usize) -> PyResult<Statements> {
+        self.check(py)?;
+        Ok(Statements::new(&self.opened.core, db))
     }
 
     /// Opens a RESP door; port 0 takes a free one, and an empty host opens no TCP port.

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from peryton.bench import embedded
 from peryton.bench.load import Command, Load, Sample, send
 from peryton.bench.peers import OURS, Server
 from peryton.bench.runner import Bench, Data, Result, Scale, Workload, check
@@ -122,6 +123,25 @@ def _select(bench: Bench) -> Iterator[Result]:
     yield bench.throughput(Workload("select-p16", title, load, reply, data, only=(OURS,)))
 
 
+def _wire(bench: Bench) -> Iterator[Result]:
+    """SELECT by key beside GET, and sixteen keys in one statement."""
+    rows = bench.scale.rows
+    data = Data("table", lambda server, scale: _fill_table(server, scale.rows))
+    one, row = "SELECT a FROM bench WHERE id = ?", b"*2\r\n*1\r\n$1\r\na\r\n*1\r\n:500000\r\n"
+    for pipeline in (1, 64):
+        load = Load((("SQL", one, "%id%"),), (f"id=uniform:1:{rows + 1}",), pipeline=pipeline)
+        title = f"SELECT by key, pipeline {pipeline}"
+        yield bench.throughput(Workload(f"select-p{pipeline}", title, load, row, data, only=(OURS,)))
+    load = Load((("GET", SMALL.key()),), SMALL.fields(bench.scale.keys), pipeline=1)
+    get = Workload("wire-get-p1", "GET beside it, pipeline 1", load, _bulk(SMALL.value), SMALL.data(), only=(OURS,))
+    yield bench.throughput(get)
+    many = f"SELECT a FROM bench WHERE id IN ({', '.join('?' * 16)})"
+    rows_reply = b"*17\r\n*1\r\n$1\r\na\r\n" + b"*1\r\n:500000\r\n" * 16
+    for name, command, reply in (("wire-one", (one, "%id%"), row), ("wire-in", (many, *["%id%"] * 16), rows_reply)):
+        load = Load((("SQL", *command),), (f"id=uniform:1:{rows + 1}",), pipeline=16)
+        yield bench.throughput(Workload(name, f"SELECT: {name}, pipeline 16", load, reply, data, only=(OURS,)))
+
+
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
@@ -225,6 +245,8 @@ SUITES = {
         Suite("strings32", "SET and GET, 32 bytes", _usual_strings),
         Suite("scripts", "a command from Lua", _scripts),
         Suite("select", "rows by key over the wire", _select),
+        Suite("sql", "statements in one process, beside Python's sqlite3", embedded.run),
+        Suite("sql-wire", "statements over the wire", _wire),
         Suite("key-memory", "memory of keys", _key_memory),
         Suite("row-memory", "memory of rows", _row_memory),
         Suite("growth", "stalls of a growing dictionary", _growth_stalls),

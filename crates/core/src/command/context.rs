@@ -61,8 +61,8 @@ impl Context<'_> {
         ready == key && self.keys().look(key).is_some_and(|entry| entry.type_name() == T::NAME)
     }
 
-    /// True when the command may put its session to sleep: not inside EXEC or a script.
+    /// True when the command may put its session to sleep: not inside EXEC, a script or a transaction.
     pub fn may_block(&self) -> bool {
-        matches!(self.origin, Origin::Client | Origin::Retry)
+        matches!(self.origin, Origin::Client | Origin::Retry) && self.session.transaction.is_none()
     }
 }

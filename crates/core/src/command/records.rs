@@ -9,6 +9,7 @@ use crate::limits;
 use crate::reply::Reply;
 use crate::sql::executor::{reply, table_info};
 use crate::sql::records::{self, Records};
+use crate::sql::report;
 use crate::sql::schema::{method, show_index_name};
 use crate::sql::table_info::TableInfo;
 use crate::table::catalog::{IndexColumn, IndexDef};
@@ -79,13 +80,24 @@ pub(super) const COMMANDS: &[Spec] = &[
     row("table.info", info, 2, READ, "O(1)", "table", "Tells a table's columns, indexes, rows and bytes."),
 ];
 
+/// Runs a command of the row API; its errors tell as much as those of statements do.
+macro_rules! told {
+    ($($name:ident => $plain:ident),*) => {
+        $(fn $name(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+            $plain(ctx, args).map_err(|error| report::dressed(&mut Statement { ctx }, args[1], error))
+        })*
+    };
+}
+
+told!(get => get_plain, mget => mget_plain, put => put_plain, del => del_plain, scan => scan_plain, info => info_plain);
+
 /// A row as column names and values.
 fn record(info: &TableInfo, row: Row<'_>) -> Reply {
     let visible = info.def.columns.iter().filter(|c| !c.hidden);
     Reply::Map(visible.map(|c| (Reply::bulk(&c.name), reply(row.get(c.position)))).collect())
 }
 
-fn get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+fn get_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let host = &mut Statement { ctx };
     let records = Records::open(host, args[1])?;
     let mut found = Reply::Nil;
@@ -96,7 +108,7 @@ fn get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     Ok(found)
 }
 
-fn mget(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+fn mget_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let host = &mut Statement { ctx };
     let records = Records::open(host, args[1])?;
     let mut rows = vec![Reply::Nil; (args.len() - 2) / records.key_parts()];
@@ -104,7 +116,7 @@ fn mget(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     Ok(Reply::Array(rows))
 }
 
-fn put(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+fn put_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     if !args.len().is_multiple_of(2) {
         return Err(super::dispatch::wrong_arity("table.put"));
     }
@@ -113,13 +125,13 @@ fn put(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     Ok(Reply::Int(1))
 }
 
-fn del(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+fn del_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let host = &mut Statement { ctx };
     let deleted = Records::open(host, args[1])?.delete(host, &args[2..])?;
     Ok(Reply::Int(deleted as i64))
 }
 
-fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+fn scan_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let from = arguments::cursor(args[2])?;
     let count = match &args[3..] {
         [] => SCAN_COUNT,
@@ -133,7 +145,7 @@ fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     Ok(Reply::Array(vec![Reply::bulk(next.to_string()), Reply::Array(rows)]))
 }
 
-fn info(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+fn info_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let host = &mut Statement { ctx };
     let info = table_info(host, &String::from_utf8_lossy(args[1]))?;
     let tables = &ctx.state.tables;

@@ -338,23 +338,11 @@ impl Host for Statement<'_, '_> {
     }
 
     fn read_key(&mut self, key: &[u8], shape: Shape, each: &mut dyn FnMut(&[Datum])) -> Result<()> {
-        let name = (self.ctx.session.db, Box::from(key));
-        if let Some(transaction) = &mut self.ctx.session.transaction {
-            transaction.keys.note_use(name.clone());
-        }
-        let read = |ctx: &mut Context<'_>| read_key(ctx, key, shape, each).map(|()| Reply::None);
-        transact::with_private_keys(self.ctx, &[name], false, read).map(|_| ())
+        transact::read_keys(self.ctx, &[key], |ctx| read_key(ctx, key, shape, each))
     }
 
     fn scan_keys(&mut self, cursor: u64, each: &mut dyn FnMut(&[Datum])) -> Result<u64> {
-        let names = self.ctx.session.transaction.as_ref().map_or_else(Vec::new, |own| own.keys.names());
-        let mut next = 0;
-        let scan = |ctx: &mut Context<'_>| {
-            next = scan_keys(ctx, cursor, each);
-            Ok(Reply::None)
-        };
-        transact::with_private_keys(self.ctx, &names, false, scan)?;
-        Ok(next)
+        transact::read_all_keys(self.ctx, |ctx| Ok(scan_keys(ctx, cursor, each)))
     }
 }
 

@@ -5,11 +5,12 @@
 //! those that change keys they do not name are refused.
 
 use super::context::{Context, Origin};
-use super::spec::{Flags, Group, Keys, Run, Spec};
+use super::spec::{Find, Flags, Group, Keys, Run, Spec};
 use super::sql::{STATEMENT, Statement, bare};
 use super::table::Command;
 use crate::engine::{Overlay, ReadError, WriteFailure};
 use crate::error::{Code, Error, Result};
+use crate::keyspace::{Change, Wants};
 use crate::reply::Reply;
 use crate::session::{Session, SessionId};
 use crate::sql::Host;
@@ -103,7 +104,22 @@ pub(super) fn forget(state: &mut State, session: &mut Session) {
     if let Some(transaction) = session.transaction.take() {
         state.transactions.stats.rolled_back += u64::from(transaction.ended.is_none());
         state.transactions.end(transaction.began, &mut state.keyspace);
+        release(state, transaction);
     }
+}
+
+/// Lets go of what a transaction held: away from the baton, if it is much.
+fn release(state: &mut State, transaction: Box<Transaction>) {
+    if is_big(state, &transaction) {
+        state.keyspace.shared.reaper.free(transaction);
+    }
+}
+
+/// Does it take long to free what a transaction holds?
+fn is_big(state: &State, transaction: &Transaction) -> bool {
+    const BYTES: u64 = 1 << 20;
+    let own = transaction.overlay().size().1 + transaction.keys.bytes();
+    own as u64 > BYTES || transaction.copied_since(&state.tables) > BYTES
 }
 
 fn commit(ctx: &mut Context<'_>) -> Result<Reply> {
@@ -125,7 +141,11 @@ fn commit(ctx: &mut Context<'_>) -> Result<Reply> {
 
 /// Makes what a transaction wrote everybody's, all of it or, on any error, none.
 fn publish(ctx: &mut Context<'_>, transaction: Transaction) -> Result<()> {
+    let is_big = is_big(ctx.state, &transaction);
     if !transaction.has_written() {
+        if is_big {
+            ctx.state.keyspace.shared.reaper.free(transaction);
+        }
         return Ok(());
     }
     check_keys(ctx.state, &transaction)?;
@@ -141,18 +161,21 @@ fn publish(ctx: &mut Context<'_>, transaction: Transaction) -> Result<()> {
     if ctx.state.transactions.len() > 1 {
         commit::claim_rows(transaction.overlay(), &mut ctx.state.transactions.claims, now);
     }
-    transaction.keys.commit(&mut ctx.state.keyspace, &mut ctx.effect.keys);
+    let Transaction { tables, keys, .. } = transaction;
+    keys.commit(&mut ctx.state.keyspace, &mut ctx.effect.keys);
+    if is_big {
+        ctx.state.keyspace.shared.reaper.free(tables);
+    }
     Ok(())
 }
 
 /// An error if a key that the transaction read or wrote has changed since it began.
 fn check_keys(state: &mut State, transaction: &Transaction) -> Result<()> {
-    for (db, key) in transaction.keys.used() {
-        // A key whose time is up has changed, seen or not.
-        let expired = |entry: crate::keyspace::entry::EntryRef<'_>| entry.is_expired(state.clock.now_ms);
-        if state.keyspace.shared.watches.may_have_changed(*db, key, transaction.began)
-            || state.keyspace.databases[*db].get(&key[..]).is_some_and(expired)
-        {
+    for ((db, key), existed) in transaction.keys.used() {
+        // A key whose time was up since it was used has changed, seen or not.
+        let entry = state.keyspace.databases[*db].get(&key[..]);
+        let exists = entry.is_some_and(|entry| !entry.is_expired(state.clock.now_ms));
+        if exists != existed || state.keyspace.shared.watches.may_have_changed(*db, key, transaction.began) {
             return Err(commit::conflict(&format!("key {}", String::from_utf8_lossy(key))));
         }
     }
@@ -165,20 +188,24 @@ fn publish_rows(ctx: &mut Context<'_>, transaction: &Transaction) -> std::result
         return Ok(());
     }
     commit::check_rows(overlay, &ctx.state.tables, &ctx.state.transactions.claims, transaction.began)?;
-    let changes = &mut ctx.effect.tables;
-    let scope = ctx.state.tables.open(changes);
-    let written = commit::write_rows(overlay, &mut ctx.state.tables, changes).map_err(|error| match error.failure {
-        WriteFailure::NotReady(wanted) => ReadError::NotReady(wanted),
-        WriteFailure::Failed(error) => ReadError::Failed(error),
-        other => ReadError::Failed(Error::new(Code::Bug, format!("transact.rs: {other:?} at COMMIT"))),
-    });
-    let result = written.and_then(|()| judge_foreign_keys(ctx, overlay));
-    let changes = &mut ctx.effect.tables;
+    let scope = ctx.state.tables.open(&mut ctx.effect.tables);
+    let result = write_and_judge(ctx, overlay);
     match result {
-        Ok(()) => ctx.state.tables.keep(changes, scope),
-        Err(_) => ctx.state.tables.undo(changes, scope),
+        Ok(()) => ctx.state.tables.keep(&mut ctx.effect.tables, scope),
+        Err(_) => ctx.state.tables.undo(&mut ctx.effect.tables, scope),
     }
     result
+}
+
+fn write_and_judge(ctx: &mut Context<'_>, overlay: &Overlay) -> std::result::Result<(), ReadError> {
+    commit::write_rows(overlay, &mut ctx.state.tables, &mut ctx.effect.tables).map_err(|error| {
+        match error.failure {
+            WriteFailure::NotReady(wanted) => ReadError::NotReady(wanted),
+            WriteFailure::Failed(error) => ReadError::Failed(error),
+            other => ReadError::Failed(Error::new(Code::Bug, format!("transact.rs: {other:?} at COMMIT"))),
+        }
+    })?;
+    judge_foreign_keys(ctx, overlay)
 }
 
 /// What the transaction's rows refer to may be gone, and what it deleted may be referred to, by the doing of others.
@@ -225,29 +252,24 @@ pub(super) fn run(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> R
         Group::Table | Group::Scripting => (spec.run)(ctx, args),
         _ if spec.keys.has_keys() => {
             let positions = spec.keys.positions(args).unwrap_or_default();
-            let db = ctx.session.db;
-            let names: Vec<Name> = positions.iter().map(|(at, _)| (db, Box::from(args[*at]))).collect();
-            names.iter().for_each(|name| {
-                // Expired keys go before anything of theirs is copied.
-                ctx.keys_in(db).peek(&name.1);
-            });
-            if let Some(transaction) = &mut ctx.session.transaction {
-                if is_write && transaction.read_only {
-                    return Err(read_only());
-                }
-                names.iter().for_each(|name| transaction.keys.note_use(name.clone()));
+            let mut keys: Vec<&[u8]> = positions.iter().map(|(at, _)| args[*at]).collect();
+            let mut others = Vec::new();
+            if spec.keys.specs().any(|keys| matches!(keys.find, Find::Anywhere(_))) {
+                // SORT reads keys that its patterns make of what it finds.
+                others = transaction.keys.names();
             }
-            with_private_keys(ctx, &names, is_write, |ctx| (spec.run)(ctx, args))
+            keys.extend(others.iter().filter(|(db, _)| *db == ctx.session.db).map(|(_, key)| &key[..]));
+            match is_write {
+                true => write_keys(ctx, &keys, |ctx| (spec.run)(ctx, args)),
+                false => read_keys(ctx, &keys, |ctx| (spec.run)(ctx, args)),
+            }
         }
         _ if is_write => Err(Error::new(
             Code::Sql,
             format!("{} is not allowed inside a transaction: it names no keys", spec.name.to_uppercase()),
         )),
         // SCAN, KEYS and their kin see what the transaction has written.
-        _ if spec.flags.contains(Flags::READONLY) && !transaction.keys.is_empty() => {
-            let names = transaction.keys.names();
-            with_private_keys(ctx, &names, false, |ctx| (spec.run)(ctx, args))
-        }
+        _ if spec.flags.contains(Flags::READONLY) => read_all_keys(ctx, |ctx| (spec.run)(ctx, args)),
         _ => (spec.run)(ctx, args),
     }
 }
@@ -271,14 +293,65 @@ fn ends_transaction(args: &[&[u8]]) -> bool {
         && !text.windows(4).any(|word| word.eq_ignore_ascii_case(b" to "))
 }
 
+/// Runs `body`, which reads some keys of the session's database, as a transaction sees them.
+pub(super) fn read_keys<T>(
+    ctx: &mut Context<'_>,
+    keys: &[&[u8]],
+    body: impl FnOnce(&mut Context<'_>) -> Result<T>,
+) -> Result<T> {
+    if ctx.session.transaction.is_none() {
+        return body(ctx);
+    }
+    let names = use_keys(ctx, keys)?;
+    with_private_keys(ctx, &names, false, body)
+}
+
+/// Runs `body`, which may write some keys of the session's database, in the session's transaction if it has one.
+pub(super) fn write_keys<T>(
+    ctx: &mut Context<'_>,
+    keys: &[&[u8]],
+    body: impl FnOnce(&mut Context<'_>) -> Result<T>,
+) -> Result<T> {
+    match &ctx.session.transaction {
+        None => return body(ctx),
+        Some(transaction) if transaction.read_only => return Err(read_only()),
+        Some(_) => {}
+    }
+    let names = use_keys(ctx, keys)?;
+    with_private_keys(ctx, &names, true, body)
+}
+
+/// Runs `body`, which reads whatever keys there are, as a transaction sees them.
+pub(super) fn read_all_keys<T>(ctx: &mut Context<'_>, body: impl FnOnce(&mut Context<'_>) -> Result<T>) -> Result<T> {
+    let names = match &ctx.session.transaction {
+        Some(transaction) if transaction.keys.has_written() => transaction.keys.names(),
+        _ => return body(ctx),
+    };
+    with_private_keys(ctx, &names, false, body)
+}
+
+/// Notes that the session's transaction uses keys of the session's database.
+fn use_keys(ctx: &mut Context<'_>, keys: &[&[u8]]) -> Result<Vec<Name>> {
+    let db = ctx.session.db;
+    let names: Vec<Name> = keys.iter().map(|key| (db, Box::from(*key))).collect();
+    for name in &names {
+        // An expired key goes before anything of it is copied.
+        let exists = ctx.keys_in(db).peek(&name.1);
+        if let Some(transaction) = &mut ctx.session.transaction {
+            transaction.keys.note_use(name.clone(), exists)?;
+        }
+    }
+    Ok(names)
+}
+
 /// Runs `body` on the private entries of some keys. What it changes of them stays private; what it changes of others
 /// makes it fail.
-pub(super) fn with_private_keys(
+fn with_private_keys<T>(
     ctx: &mut Context<'_>,
     names: &[Name],
     writes: bool,
-    body: impl FnOnce(&mut Context<'_>) -> Result<Reply>,
-) -> Result<Reply> {
+    body: impl FnOnce(&mut Context<'_>) -> Result<T>,
+) -> Result<T> {
     let Some(mut transaction) = ctx.session.transaction.take() else { return body(ctx) };
     if !writes && !names.iter().any(|name| transaction.keys.holds(name)) {
         // Nothing private is concerned, so this is a read like any other.
@@ -292,7 +365,7 @@ pub(super) fn with_private_keys(
             return Err(error);
         }
     };
-    let wants = crate::keyspace::Wants::REDO | crate::keyspace::Wants::UNDO;
+    let wants = Wants::REDO | Wants::UNDO;
     let mut effect = Effect::new(wants, ctx.state.events_wanted());
     let origin = if ctx.origin == Origin::Client { Origin::Exec } else { ctx.origin };
     let result = catch_unwind(AssertUnwindSafe(|| {
@@ -306,10 +379,12 @@ pub(super) fn with_private_keys(
         let undone = undo::undo(effect, &mut ctx.state.keyspace, &mut ctx.state.tables);
         debug_assert!(undone.is_ok());
     }
-    let others = transaction.keys.take_back(&mut ctx.state.keyspace, lent, effect.keys, transaction.wants_undo());
+    let keep = transaction.keep(ctx.state.wants.contains(Wants::REDO));
+    let others = transaction.keys.take_back(&mut ctx.state.keyspace, lent, effect.keys, keep);
     for change in others {
-        if let crate::keyspace::Change::Key { db, key, .. } = &change {
-            ctx.state.keyspace.shared.watches.touch(*db, key);
+        // Keys whose time was up while nobody listened.
+        if let Change::Key { db, key, .. } = &change {
+            ctx.state.keyspace.shared.watches.expire(*db, key);
         }
         ctx.effect.keys.other(|| change);
     }

@@ -390,4 +390,34 @@ mod tests {
             }
         }
     }
+
+    /// A key that a million rows share must cost a row no more than others do: no step walks its rows.
+    #[test]
+    fn a_million_rows_may_share_a_key() {
+        const ROWS: usize = 1_000_000;
+        let mut f = Fixture::new();
+        let mut ids = Vec::with_capacity(ROWS);
+        let (row, key, other) = (f.row(7), f.key(7), f.key(8));
+        for _ in 0..ROWS {
+            let id = f.heap.insert(&row).unwrap();
+            f.index.insert(&key, id, &RowKeys { rows: &f.heap, layout: &f.layout, def: &f.def });
+            ids.push(id);
+        }
+        assert_eq!((ROWS as u64, 1), (f.index.read().len(), f.index.read().distinct()));
+        let bytes = f.index.memory() as f64 / ROWS as f64;
+        assert!(bytes < 10.0, "{bytes} bytes a row");
+        let mut random = Xoshiro::from_seed(64);
+        for left in (1..=ROWS).rev() {
+            let id = ids.swap_remove(random.below(left as u64) as usize);
+            let keys = RowKeys { rows: &f.heap, layout: &f.layout, def: &f.def };
+            assert!(f.index.remove(&key, id, &keys));
+            if left % 100_000 == 1 {
+                let mut expected = ids.clone();
+                expected.sort_unstable();
+                assert_eq!(expected, f.found(f.index.read(), &f.heap, 7));
+                assert_eq!(None, f.index.read().get(&other, &keys));
+            }
+        }
+        assert!(f.index.read().is_empty());
+    }
 }

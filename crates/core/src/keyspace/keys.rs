@@ -111,7 +111,10 @@ impl<'a> Keys<'a> {
     fn expire(&mut self, key: HashedKey<'_>) {
         self.remove_hashed(key);
         self.shared.stats.expired += 1;
-        self.notify(EventClass::EXPIRED, "expired", key.bytes);
+        self.changes.dirty += 1;
+        self.shared.watches.expire(self.db, key.bytes);
+        self.shared.waiting.signal(self.db, key.bytes);
+        self.changes.event(EventClass::EXPIRED, "expired", self.db, key.bytes);
     }
 
     #[inline]

@@ -97,6 +97,12 @@ impl Watches {
         if let Some(tracked) = &mut self.tracked {
             tracked.keys.note(fingerprint(db, key), tracked.now);
         }
+        self.expire(db, key);
+    }
+
+    /// A key's time was up. That may have been long ago, so it is not tracked: whoever used the key has to see that it is
+    /// gone.
+    pub fn expire(&mut self, db: usize, key: &[u8]) {
         if !self.keys.is_empty()
             && let Some(watch) = self.keys.get_mut(&Place(db, key))
         {

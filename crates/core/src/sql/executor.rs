@@ -709,12 +709,23 @@ pub fn explain_steps(
     Ok(rows.into_iter().filter_map(step).collect())
 }
 
-/// Runs a statement that was compiled for this one run.
-pub fn run_prepared(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'_>]) -> Result<Reply> {
+/// Compiles and runs a statement once, with its steps counted; where it has clauses of ours, it is only run.
+pub fn run_analysed(host: &mut dyn Host, text: &str, traits: Traits, params: &[DatumRef<'_>]) -> Result<Reply> {
+    let (_, tokens) = statement::classify(text)?;
+    let mut statement = match dml::compile(host, text, &tokens)? {
+        Some(statement) => statement,
+        None => prepare(host, text, traits)?,
+    };
     if statement.parameters != params.len() {
         return Err(wrong_count(statement.parameters, params.len()));
     }
-    run::until_ready(host, |host| run_once(host, statement, params, false))
+    run::until_ready(host, |host| {
+        let outcome = run_once(host, &mut statement, params, false);
+        if outcome.is_err() {
+            statement.prepared.reset();
+        }
+        outcome
+    })
 }
 
 fn length(value: DatumRef<'_>) -> usize {

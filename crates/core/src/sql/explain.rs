@@ -1,12 +1,11 @@
 //! EXPLAIN and EXPLAIN ANALYZE: the plan of a statement in our words, and what each step of it took.
 
 use super::error::sql;
-use super::executor;
-use super::fast;
 use super::run::{Host, Taken, Traits};
 use super::schema::{rows, text};
 use super::token::Tokens;
 use super::vtab::describe::Step;
+use super::{dml, executor, fast};
 use crate::error::Result;
 use crate::reply::Reply;
 use crate::table::datum::DatumRef;
@@ -84,16 +83,18 @@ fn explain_prepared(
     params: &[DatumRef<'_>],
 ) -> Result<Vec<Line>> {
     let asked = Traits { analyzes: false, explains: true, ..traits.clone() };
-    let mut prepared = executor::prepare(host, &format!("EXPLAIN QUERY PLAN {statement}"), asked)?;
+    let main = dml::main_text(statement)?;
+    let main = main.as_deref().unwrap_or(statement);
+    let mut prepared = executor::prepare(host, &format!("EXPLAIN QUERY PLAN {main}"), asked)?;
     let steps = executor::explain_steps(host, &mut prepared, params)?;
     drop(prepared);
     let mut taken = Vec::new();
     let mut end = None;
     if traits.analyzes {
         // The same questions are asked again, so the steps have the same numbers.
-        let mut prepared = executor::prepare(host, statement, traits)?;
         let start_ns = host.monotonic_ns();
-        let reply = executor::run_prepared(host, &mut prepared, params)?;
+        host.sql().taken.clear();
+        let reply = executor::run_analysed(host, statement, traits, params)?;
         end = Some(result(&reply, host.monotonic_ns().saturating_sub(start_ns)));
         taken = std::mem::take(&mut host.sql().taken);
     }

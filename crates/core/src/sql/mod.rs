@@ -13,6 +13,7 @@ pub mod fast;
 pub mod many;
 pub mod packed;
 pub mod records;
+pub mod report;
 mod rewrite;
 pub mod run;
 pub mod schema;
@@ -27,6 +28,7 @@ pub mod write;
 #[cfg(test)]
 mod tests;
 
-pub use executor::{Sql, execute};
+pub use executor::Sql;
 pub use fast::Ahead;
+pub use report::execute;
 pub use run::{Host, Shape};

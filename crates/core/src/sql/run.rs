@@ -195,7 +195,7 @@ impl Traits {
     };
 
     /// Of expressions over rows in hand.
-    pub const PART: Traits = Traits { parameters: true, casts: true, ..Traits::NONE };
+    pub const PART: Traits = Traits { parameters: true, casts: true, row_values: true, ..Traits::NONE };
 }
 
 /// One run of a statement.

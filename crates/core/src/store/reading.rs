@@ -70,13 +70,16 @@ fn run(store: &Store, sql: &mut Sql, job: &Job) -> Reply {
     }
 }
 
+/// Rows that were copied.
+type Rows = Vec<Vec<Datum>>;
+
 /// What a read in a reader thread works on.
 struct Reading<'a> {
     store: &'a Store,
     sql: &'a mut Sql,
     job: &'a Job,
     /// The values of keys as they were when the read first looked at them.
-    keys: HashMap<(Vec<u8>, Shape), Rc<Vec<Vec<Datum>>>>,
+    keys: HashMap<(Vec<u8>, Shape), Rc<Rows>>,
     /// Bytes of `keys`.
     bytes: usize,
 }
@@ -86,7 +89,7 @@ impl Reading<'_> {
     fn copy<T>(
         &mut self,
         read: impl FnOnce(&mut dyn Host, &mut dyn FnMut(&[Datum])) -> Result<T>,
-    ) -> Result<(T, Vec<Vec<Datum>>)> {
+    ) -> Result<(T, Rows)> {
         let mut rows = Vec::new();
         let mut baton = self.store.enter();
         baton.state.tick();

@@ -128,7 +128,7 @@ fn another_client_ends_it() {
     assert!(error_of(client.late()).message.contains("cancelled"));
     client.begin(ENDLESS);
     assert_eq!(Reply::Int(1), other.call(&["CLIENT", "KILL", "ID", &id]));
-    while client.store.shared.readers.len() > 0 {
+    while client.store.shared.readers.count() > 0 {
         std::thread::yield_now();
     }
 }
@@ -149,7 +149,7 @@ fn a_session_that_ends_ends_its_read() {
     let other = client.another();
     other.begin(ENDLESS);
     client.store.enter().close_session(other.session);
-    while client.store.shared.readers.len() > 0 {
+    while client.store.shared.readers.count() > 0 {
         std::thread::yield_now();
     }
 }

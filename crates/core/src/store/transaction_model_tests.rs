@@ -72,6 +72,8 @@ struct World {
 impl World {
     fn new(seed: u64) -> World {
         let first = Client::new();
+        // On a slow machine reads would go on in other threads.
+        first.call(&["CONFIG", "SET", "statement-slice", "60000000"]);
         first.call(&["DEBUG", "EFFECTS", "START"]);
         first.call(&["SQL", "CREATE TABLE t (k INTEGER PRIMARY KEY, v INTEGER, u INTEGER UNIQUE USING HASH)"]);
         first.call(&["SQL", "CREATE INDEX t_v ON t (v)"]);
@@ -298,7 +300,7 @@ impl Model {
             return true;
         }
         let young = |name: &&'static str| self.changed.get(*name).is_some_and(|at| *at >= open.began);
-        if open.used.iter().any(|name| young(&name)) {
+        if open.used.iter().any(young) {
             return false;
         }
         let lost = |id: &u64| {

@@ -52,6 +52,8 @@ impl Client {
 /// A store with accounts 1 to 4 of 100 each, and two sessions.
 fn accounts() -> (Client, Client) {
     let a = Client::new();
+    // On a slow machine reads would go on in other threads.
+    a.call(&["CONFIG", "SET", "statement-slice", "60000000"]);
     a.sql("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER, u INTEGER UNIQUE)");
     a.sql("CREATE INDEX t_n ON t (n)");
     a.sql("INSERT INTO t VALUES (1, 100, 1), (2, 100, 2), (3, 100, 3), (4, 100, 4)");
@@ -87,8 +89,8 @@ fn rollback_leaves_nothing() {
     assert_eq!(9, a.one(SUM));
     a.sql("ROLLBACK");
     assert_eq!((400, 400), (a.one(SUM), b.one(SUM)));
-    assert_eq!("SQL cannot roll back: no transaction is open", a.sql_error("ROLLBACK"));
-    assert_eq!("SQL cannot commit: no transaction is open", a.sql_error("COMMIT"));
+    assert_eq!("SQL 25P01 cannot roll back: no transaction is open", a.sql_error("ROLLBACK"));
+    assert_eq!("SQL 25P01 cannot commit: no transaction is open", a.sql_error("COMMIT"));
 }
 
 #[test]
@@ -145,7 +147,7 @@ fn updates_are_not_lost() {
     a.sql("COMMIT");
     let error = b.sql_error("COMMIT");
     assert_eq!(
-        "CONFLICT table t: row id = 1 has changed since the transaction began; it is rolled back, run it again",
+        "CONFLICT 40001 table t: row id = 1 has changed since the transaction began; it is rolled back, run it again",
         error
     );
     assert_eq!(110, b.one("SELECT n FROM t WHERE id = 1"), "the loser is rolled back");
@@ -224,11 +226,11 @@ fn unique_keys_are_judged_again_at_commit() {
     b.start().sql("INSERT INTO t VALUES (6, 0, 50)");
     a.sql("COMMIT");
     let error = b.sql_error("COMMIT");
-    assert!(error.starts_with("CONFLICT UNIQUE constraint failed: table t: another row got u = 50"), "{error}");
+    assert!(error.starts_with("CONFLICT 40001 UNIQUE constraint failed: table t: another row got u = 50"), "{error}");
     assert_eq!(5, b.one("SELECT count(*) FROM t"));
     b.start();
     let error = b.sql_error("INSERT INTO t VALUES (6, 0, 50)");
-    assert!(error.starts_with("CONSTRAINT UNIQUE constraint failed: t.u: 50 exists"), "{error}");
+    assert!(error.starts_with("CONSTRAINT 23505 UNIQUE constraint failed: t.u: 50 exists"), "{error}");
     // What others have inserted meanwhile is not seen, and its key is free in the snapshot.
     a.sql("INSERT INTO t VALUES (7, 0, 70)");
     b.sql("INSERT INTO t VALUES (7, 0, 71)");
@@ -321,7 +323,7 @@ fn savepoints_nest() {
     assert_eq!((302, Some("12".into())), (a.one(SUM), a.text(&["GET", "k"])));
     a.sql("ROLLBACK TO S");
     assert_eq!((301, Some("1".into())), (a.one(SUM), a.text(&["GET", "k"])));
-    assert_eq!("SQL no such savepoint: inner", a.sql_error("RELEASE inner"));
+    assert_eq!("SQL 3B001 no such savepoint: inner", a.sql_error("RELEASE inner"));
     a.sql("RELEASE s");
     a.sql("COMMIT");
     assert_eq!((301, Some("1".into()), None), (a.one(SUM), a.text(&["GET", "k"]), a.text(&["GET", "other"])));
@@ -329,7 +331,7 @@ fn savepoints_nest() {
     a.sql("SAVEPOINT outer");
     a.sql("UPDATE t SET n = 0");
     a.sql("RELEASE outer");
-    assert_eq!("SQL cannot commit: no transaction is open", a.sql_error("COMMIT"));
+    assert_eq!("SQL 25P01 cannot commit: no transaction is open", a.sql_error("COMMIT"));
     assert_eq!(0, a.one(SUM));
 }
 
@@ -346,6 +348,9 @@ fn keys_and_rows_commit_together() {
     assert_eq!(3, a.one("SELECT count(*) FROM keys"));
     assert_eq!(Reply::Int(3), a.call(&["DBSIZE"]));
     assert_eq!((Some("old".into()), Reply::Int(1)), (b.text(&["GET", "k"]), b.call(&["DBSIZE"])));
+    a.call(&["SET", "w_1", "9"]);
+    assert_eq!(Reply::bulks(["2", "1"]), a.call(&["SORT", "l", "BY", "w_*"]));
+    a.call(&["DEL", "w_1"]);
     a.sql("COMMIT");
     assert_eq!((Some("new".into()), Reply::Int(3)), (b.text(&["GET", "k"]), b.call(&["DBSIZE"])));
     assert_eq!(Reply::Int(100), b.call(&["TTL", "k"]));
@@ -361,7 +366,7 @@ fn keys_conflict() {
     // Written by both, blindly.
     a.start().call(&["SET", "k", "a"]);
     b.call(&["SET", "k", "b"]);
-    assert!(a.sql_error("COMMIT").starts_with("CONFLICT key k has changed"));
+    assert!(a.sql_error("COMMIT").starts_with("CONFLICT 40001 key k has changed"));
     // Read here, written there; rows of the loser go, too.
     a.start().text(&["GET", "k"]);
     a.sql("UPDATE t SET n = 0");
@@ -389,6 +394,54 @@ fn keys_conflict() {
     b.sql("ROLLBACK");
     a.sql("COMMIT");
     assert_eq!(Some("1".into()), b.text(&["GET", "k"]));
+}
+
+#[test]
+fn a_key_whose_time_was_up_before_has_not_changed() {
+    let (a, _) = accounts();
+    a.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    let end = |key: &[u8]| a.store.enter().state().keyspace.databases[0].set_expire(key, Some(1));
+    a.call(&["SET", "old", "v"]);
+    end(b"old");
+    a.start().call(&["SET", "old", "new"]);
+    a.sql("COMMIT");
+    assert_eq!(Some("new".into()), a.text(&["GET", "old"]));
+    assert_eq!(Some("new".into()), a.start().text(&["GET", "old"]));
+    end(b"old");
+    a.call(&["SET", "other", "1"]);
+    assert!(a.sql_error("COMMIT").starts_with("CONFLICT key old"));
+    // A private key's time may be up, too.
+    a.start().call(&["SET", "mine", "1", "PX", "1"]);
+    assert_eq!(Reply::Int(1), a.call(&["PEXPIREAT", "mine", "1"]));
+    assert_eq!(None, a.text(&["GET", "mine"]));
+    a.sql("COMMIT");
+    assert_eq!(None, a.text(&["GET", "mine"]));
+}
+
+#[test]
+fn what_is_rolled_back_is_not_told() {
+    let (a, listener) = accounts();
+    a.call(&["CONFIG", "SET", "notify-keyspace-events", "KEA"]);
+    listener.call(&["SUBSCRIBE", "__keyevent@0__:set", "__keyevent@0__:del"]);
+    a.start().call(&["SET", "k", "1"]);
+    a.sql("SAVEPOINT s");
+    a.call(&["SET", "k", "2"]);
+    a.call(&["DEL", "k"]);
+    a.sql("ROLLBACK TO s");
+    a.sql("COMMIT");
+    let outbox = |client: &Client| client.store.enter().state().sessions[&client.session].outbox.len();
+    assert_eq!((1, Some("1".into())), (outbox(&listener), a.text(&["GET", "k"])));
+}
+
+#[test]
+fn a_request_with_many_keys_takes_no_longer_for_each() {
+    let (a, _) = accounts();
+    let keys: Vec<String> = (0..60_000).map(|i| format!("k{i}")).collect();
+    let mut request = vec!["MSET"];
+    keys.iter().for_each(|key| request.extend([key.as_str(), "v"]));
+    a.start().call(&request);
+    a.sql("COMMIT");
+    assert_eq!(Reply::Int(60_000), a.call(&["DBSIZE"]));
 }
 
 #[test]
@@ -425,13 +478,24 @@ fn commands_that_do_not_fit_are_refused() {
         (&["FLUSHALL"], "SQL FLUSHALL is not allowed inside a transaction: it names no keys"),
         (&["SWAPDB", "0", "1"], "SQL SWAPDB is not allowed inside a transaction: it names no keys"),
         (&["MOVE", "k", "1"], "SQL inside a transaction a command may change no keys but those it names"),
-        (&["BEGIN"], "SQL a transaction is open already"),
+        (&["BEGIN"], "SQL 25001 a transaction is open already"),
     ] {
         a.call(&["SET", "k", "v"]);
         assert_eq!(message, a.error(command));
     }
     assert!(a.sql_error("CREATE TABLE x (a INTEGER)").contains("inside a transaction"));
-    assert!(a.sql_error("DROP TABLE t").contains("inside a transaction"));
+    for definition in [
+        "DROP TABLE t",
+        "CREATE VIEW v AS SELECT 1",
+        "CREATE INDEX i ON t (n)",
+        "DROP INDEX t_n",
+        "ALTER TABLE t RENAME TO x",
+        "TRUNCATE TABLE t",
+        "CREATE TABLE x AS SELECT * FROM t",
+    ] {
+        let error = a.sql_error(definition);
+        assert!(error.contains("inside a transaction"), "{definition}: {error}");
+    }
     assert_eq!(Reply::Nil, a.call(&["BLPOP", "l", "0"]).clone_nil(), "it does not wait");
     assert_eq!(Some("v".into()), a.text(&["GET", "k"]), "what was moved is back");
     a.sql("ROLLBACK");
@@ -470,8 +534,7 @@ fn scripts_work_on_what_the_transaction_sees() {
 
 #[test]
 fn numbers_of_a_sequence_are_given_once() {
-    let a = Client::new();
-    let b = a.another();
+    let (a, b) = accounts();
     a.sql("CREATE TABLE s (id INTEGER PRIMARY KEY AUTO_INCREMENT, v INTEGER)");
     a.start().sql("INSERT INTO s (v) VALUES (1), (2)");
     b.start().sql("INSERT INTO s (v) VALUES (3)");
@@ -497,7 +560,7 @@ fn definitions_that_change_meanwhile_are_noticed() {
         assert!(a.sql_error(statement).starts_with("CONFLICT"), "{statement}");
     }
     a.sql("INSERT INTO other VALUES (1)");
-    assert!(a.sql_error("COMMIT").starts_with("CONFLICT table t: its definition has changed"));
+    assert!(a.sql_error("COMMIT").starts_with("CONFLICT 40001 table t: its definition has changed"));
     assert_eq!((400, 0), (a.one(SUM), a.one("SELECT count(*) FROM other")));
     a.start().sql("DELETE FROM other");
     b.sql("DROP TABLE other");

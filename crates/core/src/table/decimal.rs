@@ -116,6 +116,75 @@ impl Decimal {
     }
 }
 
+/// The exact sum of decimals.
+pub(crate) struct Sum {
+    /// What was added at each place, the lowest first; a place takes more additions than there can be rows.
+    places: [i64; PLACES],
+    /// Most digits after the point of what was added.
+    scale: usize,
+    count: u64,
+}
+
+/// Places of a sum: as many before the point as a column has and some for carries, and as many after it.
+const PLACES: usize = 2 * DIGITS_MAX + 20;
+
+impl Default for Sum {
+    fn default() -> Self {
+        Sum { places: [0; PLACES], scale: 0, count: 0 }
+    }
+}
+
+impl Sum {
+    /// Adds a value, or takes it away; false when it is no decimal, or one too large.
+    pub(crate) fn add(&mut self, value: DatumRef<'_>, negate: bool) -> bool {
+        let Some(decimal) = Decimal::of(value) else { return false };
+        if decimal.whole_digits() > DIGITS_MAX || decimal.fraction_digits() > DIGITS_MAX {
+            return false;
+        }
+        let sign = if decimal.negative != negate { -1 } else { 1 };
+        // The first digit stands `point` places before the point, whose place is number DIGITS_MAX.
+        for (place, digit) in (0..(DIGITS_MAX as i32 + decimal.point)).rev().zip(&decimal.digits) {
+            self.places[place as usize] += sign * i64::from(*digit);
+        }
+        // The texts of a column keep the zeros at their ends.
+        let written = match value {
+            DatumRef::Text(text) if !text.iter().any(|b| matches!(b, b'e' | b'E')) => {
+                text.trim_ascii().iter().rev().position(|b| *b == b'.').unwrap_or(0)
+            }
+            _ => 0,
+        };
+        self.scale = self.scale.max(written.min(DIGITS_MAX)).max(decimal.fraction_digits());
+        self.count = if negate { self.count.saturating_sub(1) } else { self.count + 1 };
+        true
+    }
+
+    /// The sum as a text; None of nothing.
+    pub(crate) fn text(&self) -> Option<String> {
+        if self.count == 0 {
+            return None;
+        }
+        let carried = |sign: i64| {
+            let (mut digits, mut carry) = ([0u8; PLACES], 0);
+            for (digit, place) in digits.iter_mut().zip(&self.places) {
+                let value = sign * place + carry;
+                (*digit, carry) = (value.rem_euclid(10) as u8, value.div_euclid(10));
+            }
+            (digits, carry)
+        };
+        let (mut digits, carry) = carried(1);
+        let negative = carry < 0;
+        if negative {
+            (digits, _) = carried(-1);
+        }
+        let mut decimal = Decimal { negative, digits: SmallVec::new(), point: 0 };
+        for (place, digit) in digits.iter().enumerate().rev() {
+            decimal.push(*digit, place < DIGITS_MAX);
+        }
+        decimal.trim();
+        Some(decimal.text(self.scale))
+    }
+}
+
 fn parse_exponent(text: &[u8]) -> Option<i32> {
     let exponent: i32 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (-1000..=1000).contains(&exponent).then_some(exponent)

@@ -3,7 +3,7 @@
 pub mod batch;
 pub mod catalog;
 pub mod datum;
-mod decimal;
+pub(crate) mod decimal;
 pub mod heap;
 mod json;
 pub mod key;

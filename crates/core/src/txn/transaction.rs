@@ -3,7 +3,7 @@
 //! Its tables are an overlay over a view of all tables, taken when it began; its keys are private copies of those that
 //! it wrote. Nobody else sees either before COMMIT.
 
-use super::private_keys::PrivateKeys;
+use super::private_keys::{Keep, Mark, PrivateKeys};
 use super::tables::{Scope, TableChanges, Tables};
 use crate::engine::{Bounds, Overlay};
 use crate::error::{Code, Error, Result};
@@ -38,7 +38,7 @@ pub struct Transaction {
 struct Savepoint {
     name: String,
     scope: Scope,
-    keys: usize,
+    keys: Mark,
 }
 
 impl Transaction {
@@ -141,14 +141,16 @@ impl Transaction {
         for savepoint in self.savepoints.drain(at..).rev() {
             self.tables.keep(&mut self.changes, savepoint.scope);
         }
-        self.keys.forget_undo_unless(!self.savepoints.is_empty());
+        if self.savepoints.is_empty() {
+            self.keys.forget_undo();
+        }
         Ok(false)
     }
 
     /// ROLLBACK TO: takes back what was done since a savepoint, which stays.
     pub fn rollback_to(&mut self, name: &str, keyspace: &mut Keyspace) -> Result<()> {
         let at = self.find(name)?;
-        let mut mark = 0;
+        let mut mark = Mark::default();
         for savepoint in self.savepoints.drain(at..).rev() {
             mark = savepoint.keys;
             self.tables.undo(&mut self.changes, savepoint.scope);
@@ -174,9 +176,9 @@ impl Transaction {
         Ok(number)
     }
 
-    /// Must changes of keys be kept so that they can be taken back?
-    pub fn wants_undo(&self) -> bool {
-        !self.savepoints.is_empty()
+    /// What to keep of changes of keys, if somebody logs or not.
+    pub fn keep(&self, logs: bool) -> Keep {
+        Keep { redo: logs, undo: !self.savepoints.is_empty() }
     }
 }
 

@@ -69,6 +69,19 @@ impl<'a> IndexRead<'a> {
         }
     }
 
+    /// Visits all rows with a key; in an ordered index the key may be the start of keys.
+    #[inline]
+    fn rows_of(&self, key: &[u8], keys: &RowKeys<'_>, mut visit: impl FnMut(RowId)) {
+        match self.method {
+            MethodRead::Hash(hash) => {
+                hash.rows_after(key, None, usize::MAX, keys, visit);
+            }
+            MethodRead::Ordered(tree) => {
+                tree.cursor(&Probe::before(key)).walk(&Probe::after(key), usize::MAX, |e| visit(RowId(e.value)));
+            }
+        }
+    }
+
     /// Appends the rows with a key, at most `limit`, those after `after` if it says so. True if that was all; otherwise
     /// `after` says where to go on. In an ordered index the key may be the start of keys.
     fn gather(
@@ -126,7 +139,7 @@ pub(super) fn get_many<T: Readable>(
 ) -> Result<()> {
     let index = table.index(index)?;
     let context = row_keys(table, index.def);
-    let mut ids = Vec::new();
+    let mut ids = smallvec::SmallVec::<[RowId; 16]>::new();
     for from in (0..keys.len()).step_by(SIDE_BY_SIDE) {
         let to = keys.len().min(from + SIDE_BY_SIDE);
         if let (MethodRead::Hash(hash), true) = (index.method, to - from > 1) {
@@ -134,7 +147,7 @@ pub(super) fn get_many<T: Readable>(
         }
         for i in from..to {
             ids.clear();
-            index.gather(keys.get(i), &mut None, usize::MAX, &context, &mut ids);
+            index.rows_of(keys.get(i), &context, |id| ids.push(id));
             for id in &ids {
                 visit(i, *id, row_of(table, *id));
             }

@@ -13,8 +13,8 @@ mod write;
 pub use shadow::{Shadow, Written};
 
 use super::{
-    Capabilities, Changes, Engine, Fetched, IndexBuild, Kept, Memory, RowOp, Source, TableMemory, View, Wanted, Write,
-    WriteError,
+    Access, Capabilities, Changes, Cursor, Engine, Fetched, IndexBuild, Kept, Memory, Read, RowOp, Source, TableMemory,
+    View, Wanted, Write, WriteError,
 };
 use crate::error::{Code, Error, Result};
 use crate::table::batch::Batch;
@@ -68,6 +68,17 @@ impl Overlay {
     /// The rows written, by private id.
     pub fn own(&self) -> &dyn Source {
         &self.own
+    }
+
+    /// The private rows of a table that was written.
+    pub fn own_rows(&self, table: TableId) -> Read<Vec<RowId>> {
+        let (mut cursor, mut ids) = (Cursor::new(), Vec::new());
+        let mut more = self.own.seek(&mut cursor, table, &Access::All)?;
+        while more {
+            ids.push(cursor.row_id());
+            more = self.own.next(&mut cursor)?;
+        }
+        Ok(ids)
     }
 
     /// The tables written, in the order of their first change.

@@ -125,6 +125,18 @@ impl Source for Overlay {
         Ok(found)
     }
 
+    fn skip(&self, cursor: &mut Cursor, rows: u64) -> Read<bool> {
+        if !cursor.foreign.as_ref().is_some_and(|walk| walk.is::<Walk>()) {
+            return self.base.skip(cursor, rows);
+        }
+        for _ in 0..rows {
+            if !self.next(cursor)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn row<'a>(&'a self, cursor: &'a Cursor) -> Row<'a> {
         match cursor.foreign.as_ref().and_then(|walk| walk.downcast_ref::<Walk>()) {
             None => self.base.row(cursor),
@@ -242,14 +254,8 @@ pub(super) fn own_by_id(
     written: &Written,
     from: RowId,
 ) -> Read<Vec<(RowId, RowId)>> {
-    let mut ids = Vec::new();
-    let mut cursor = Cursor::new();
-    let mut more = overlay.own.seek(&mut cursor, table, &Access::All)?;
-    while more {
-        let own = cursor.row_id();
-        ids.push((written.id_of(own), own));
-        more = overlay.own.next(&mut cursor)?;
-    }
+    let own = overlay.own_rows(table)?;
+    let mut ids: Vec<(RowId, RowId)> = own.into_iter().map(|own| (written.id_of(own), own)).collect();
     ids.retain(|(id, _)| *id >= from);
     ids.sort_unstable();
     Ok(ids)

@@ -87,6 +87,28 @@ pub fn updated(run: &mut Run<'_>, links: &Links, old: Row<'_>, new: Row<'_>) -> 
     work(run)
 }
 
+/// A transaction has changed a row, or made or deleted one, and done what that asked for: what refers to nothing now is
+/// noted.
+pub fn changed(run: &mut Run<'_>, links: &Links, old: Option<Row<'_>>, new: Option<Row<'_>>) -> Outcome<()> {
+    if let Some(new) = new {
+        for link in &links.parents {
+            let same = |old: Row<'_>| link.parts.iter().all(|part| old.get(part.child) == new.get(part.child));
+            if !old.is_some_and(same) {
+                refer(run, link, new)?;
+            }
+        }
+    }
+    for link in &links.children {
+        let Some(before) = old.and_then(|old| link.key_of_parent(old)) else { continue };
+        let after = new.and_then(|new| link.key_of_parent(new));
+        let same = after.is_some_and(|after| link.encoded(&after) == link.encoded(&before));
+        if !same && link.parent.is_ok() && has_child(run, link, &before)? {
+            note_missing(run, link, before)?;
+        }
+    }
+    Ok(())
+}
+
 /// A row was deleted.
 pub fn deleted(run: &mut Run<'_>, links: &Links, old: Row<'_>) -> Outcome<()> {
     for link in &links.children {

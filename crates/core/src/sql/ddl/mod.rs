@@ -91,6 +91,11 @@ impl Parser<'_> {
         if self.take("TABLE") {
             return self.create_table();
         }
+        // A view has no rows that would have to go with the session; one made for a while is dropped by who made it.
+        if (self.is("TEMP") || self.is("TEMPORARY")) && self.ahead_is(1, "VIEW") {
+            self.take("TEMP");
+            self.take("TEMPORARY");
+        }
         if self.is("VIEW") || (self.is("OR") && self.ahead_is(1, "REPLACE") && self.ahead_is(2, "VIEW")) {
             return self.create_view();
         }

@@ -69,6 +69,11 @@ pub fn values_of(info: &TableInfo, index: &IndexDef, conditions: &[Condition]) -
     index.columns.iter().map(|c| of(c.position).map(|condition| condition.values.clone())).collect()
 }
 
+/// Has the index one row for a key at most?
+pub fn is_unique(info: &TableInfo, index: IndexId) -> bool {
+    info.def.index(index).is_some_and(|i| i.unique)
+}
+
 /// The look-up of these values, for EXPLAIN.
 pub fn step(info: &TableInfo, index: IndexId, values: &KeyValues) -> Step {
     let slot = |values: &SmallVec<[Value; 1]>| Slot {

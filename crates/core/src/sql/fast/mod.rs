@@ -61,6 +61,9 @@ fn is_aggregate(tokens: &[Token<'_>]) -> bool {
     tokens.get(2).is_some_and(|t| t.is_symbol("("))
 }
 
+/// A statement with more parameters takes its time.
+const SHORT_PARAMETERS: usize = 64;
+
 impl Plan {
     /// Does the statement change rows, and return none?
     pub fn writes(&self) -> bool {
@@ -95,6 +98,18 @@ pub fn run(host: &mut dyn Host, plan: &Plan, params: &[DatumRef<'_>]) -> Outcome
 }
 
 impl Plan {
+    /// Does it look up or write a few rows by their keys?
+    pub fn is_short(&self) -> bool {
+        match self {
+            Plan::Range(_) => false,
+            Plan::Select(plan) => plan.is_short(),
+            Plan::Aggregate(_) => true,
+            Plan::Insert(plan) => plan.parameters <= SHORT_PARAMETERS,
+            Plan::Update(plan) => plan.is_short(),
+            Plan::Delete(plan) => plan.is_short(),
+        }
+    }
+
     /// What it does, for EXPLAIN.
     pub fn steps(&self) -> Vec<Step> {
         match self {

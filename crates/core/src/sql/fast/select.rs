@@ -121,6 +121,11 @@ impl Select {
         (self.info.def.id, self.index)
     }
 
+    /// Is its index unique, so that it finds a row for each key at most?
+    pub fn is_short(&self) -> bool {
+        key::is_unique(&self.info, self.index) && self.parameters <= 64
+    }
+
     /// What it does, for EXPLAIN.
     pub fn step(&self) -> Step {
         key::step(&self.info, self.index, &self.values)

@@ -179,6 +179,11 @@ impl Insert {
 }
 
 impl Update {
+    /// Does it find a row for each key at most?
+    pub fn is_short(&self) -> bool {
+        key::is_unique(&self.target.info, self.target.index) && self.parameters <= 64
+    }
+
     /// What it does, for EXPLAIN.
     pub fn step(&self) -> Step {
         key::step(&self.target.info, self.target.index, &self.target.values)
@@ -186,6 +191,11 @@ impl Update {
 }
 
 impl Delete {
+    /// Does it find a row for each key at most?
+    pub fn is_short(&self) -> bool {
+        key::is_unique(&self.target.info, self.target.index) && self.parameters <= 64
+    }
+
     /// What it does, for EXPLAIN.
     pub fn step(&self) -> Step {
         key::step(&self.target.info, self.target.index, &self.target.values)

@@ -72,6 +72,11 @@ pub fn is_own_name(name: &str) -> bool {
     SOURCES.iter().map(|s| s.name).chain(sqlite).any(|own| own.eq_ignore_ascii_case(name))
 }
 
+/// The names of the sources.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SOURCES.iter().map(|s| s.name)
+}
+
 /// Makes the sources known to a connection.
 pub fn register(connection: &Connection, current: &Arc<Current>) -> Result<()> {
     for source in &SOURCES {

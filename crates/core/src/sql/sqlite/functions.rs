@@ -1,4 +1,4 @@
-//! `instr` and `replace` in linear time. SQLite's own take the product of both lengths, hours for a few megabytes, and
+//! Our functions, and `instr` and `replace` in linear time. SQLite's own take the product of both lengths, hours for a few megabytes, and
 //! nothing can interrupt a function while it runs.
 
 use super::Connection;
@@ -11,15 +11,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 type Values<'a> = &'a [*mut ffi::sqlite3_value];
 
+/// A function: its name, its arguments, and what is called.
+pub type Define =
+    (&'static CStr, c_int, unsafe extern "C" fn(*mut ffi::sqlite3_context, c_int, *mut *mut ffi::sqlite3_value));
+
 /// Puts our functions in the place of SQLite's.
 pub fn register(connection: &Connection) -> Result<()> {
-    let functions: [(
-        &CStr,
-        c_int,
-        unsafe extern "C" fn(*mut ffi::sqlite3_context, c_int, *mut *mut ffi::sqlite3_value),
-    ); 2] = [(c"instr", 2, x_instr), (c"replace", 3, x_replace)];
+    let own: [Define; 2] = [(c"instr", 2, x_instr), (c"replace", 3, x_replace)];
     let flags = ffi::SQLITE_UTF8 | ffi::SQLITE_DETERMINISTIC | ffi::SQLITE_INNOCUOUS;
-    for (name, arguments, function) in functions {
+    for (name, arguments, function) in own.into_iter().chain(super::regexp::FUNCTIONS) {
         let (db, none) = (connection.handle(), std::ptr::null_mut());
         // SAFETY: the connection is open, the name ends in zero, and the functions have no state.
         let code = unsafe {
@@ -30,7 +30,16 @@ pub fn register(connection: &Connection) -> Result<()> {
             return Err(connection.error(code, ""));
         }
     }
-    Ok(())
+    super::decimal_sum::register(connection)
+}
+
+/// Ends a function's call with an error.
+///
+/// # Safety
+/// The context is that of the running call.
+pub unsafe fn fail(context: *mut ffi::sqlite3_context, text: &str) {
+    // SAFETY: the caller's promise; SQLite copies the text, which is as long as is said.
+    unsafe { ffi::sqlite3_result_error(context, text.as_ptr().cast(), text.len() as c_int) };
 }
 
 unsafe extern "C" fn x_instr(context: *mut ffi::sqlite3_context, _: c_int, values: *mut *mut ffi::sqlite3_value) {
@@ -47,7 +56,7 @@ unsafe extern "C" fn x_replace(context: *mut ffi::sqlite3_context, _: c_int, val
 ///
 /// # Safety
 /// The context is that of the running call.
-unsafe fn guarded(context: *mut ffi::sqlite3_context, body: impl FnOnce()) {
+pub unsafe fn guarded(context: *mut ffi::sqlite3_context, body: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(body)).is_err() {
         // SAFETY: the caller's promise; SQLite copies the text.
         unsafe { ffi::sqlite3_result_error(context, c"BUG functions.rs: a panic".as_ptr(), -1) };
@@ -59,7 +68,7 @@ unsafe fn guarded(context: *mut ffi::sqlite3_context, body: impl FnOnce()) {
 ///
 /// # Safety
 /// `value` is an argument of the running call, for which the result stays.
-unsafe fn bytes<'a>(value: *mut ffi::sqlite3_value) -> Option<&'a [u8]> {
+pub unsafe fn bytes<'a>(value: *mut ffi::sqlite3_value) -> Option<&'a [u8]> {
     // SAFETY: the caller's promise; the pointer is asked for before the length, as SQLite demands.
     unsafe {
         match ffi::sqlite3_value_type(value) {

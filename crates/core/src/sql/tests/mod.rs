@@ -12,9 +12,10 @@ mod plans;
 mod statements;
 mod transactions;
 
+use super::Sql;
 use super::control::Control;
+use super::executor::execute;
 use super::run::{Host, Shape, number_after};
-use super::{Sql, execute};
 use crate::engine::{Engine, Memory, Source, Wanted};
 use crate::error::Result;
 use crate::keyspace::Wants;

@@ -15,6 +15,8 @@ use crate::table::row_id::RowId;
 use crate::table::types::{self, Collation, Storage};
 use libsqlite3_sys as ffi;
 use smallvec::SmallVec;
+use std::cell::Cell;
+use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -37,6 +39,8 @@ pub struct TableCursor {
     skip: u64,
     /// What the index keys hold, when they are read in the place of rows.
     key_columns: SmallVec<[KeyColumn; 8]>,
+    /// The bytes of the row that `cursor` stands on, once they were asked for.
+    current: Cell<Option<(NonNull<u8>, usize)>>,
     /// The number of its step in the plan, when the statement is analysed.
     pub step: usize,
 }
@@ -99,6 +103,7 @@ impl TableCursor {
         plan: &Plan,
         arguments: &[*mut ffi::sqlite3_value],
     ) -> Outcome<()> {
+        self.moves();
         self.cursor.close();
         self.ranges.clear();
         self.state = State::Done;
@@ -115,6 +120,12 @@ impl TableCursor {
             }
             Plan::Keys { index, columns, single, reverse } => {
                 let Some(index) = def.index(*index) else { return Err(lost_index()) };
+                // SAFETY: the caller's promise.
+                if *single && let Some(key) = unsafe { arguments.one_key(index, columns) } {
+                    self.keys.clear();
+                    self.keys.push(&key);
+                    return self.look_up(run, def, index);
+                }
                 // SAFETY: the caller's promise.
                 match unsafe { arguments.keys(index, columns)? } {
                     Some(mut keys) => {
@@ -153,6 +164,10 @@ impl TableCursor {
     }
 
     fn seek(&mut self, run: &mut Run<'_>, def: &TableDef, access: &Access<'_>) -> Outcome<()> {
+        self.moves();
+        if self.layout.is_none() {
+            self.layout = Some(run.host.source().layout(def.id)?.clone());
+        }
         let found = run.host.source().seek(&mut self.cursor, def.id, access)?;
         self.state = if found { State::Walking } else { State::Done };
         Ok(())
@@ -181,6 +196,12 @@ impl TableCursor {
             self.keys = keys;
             return result;
         }
+        self.look_up(run, def, index)
+    }
+
+    /// Copies the row of the one key.
+    #[inline]
+    fn look_up(&mut self, run: &mut Run<'_>, def: &TableDef, index: &IndexDef) -> Outcome<()> {
         let source = run.host.source();
         let (state, row, row_id) = (&mut self.state, &mut self.row, &mut self.row_id);
         source.get_many(def.id, index.id, &self.keys, &mut |_, id, found| {
@@ -222,6 +243,7 @@ impl TableCursor {
         if self.state == State::Walking && self.skip > 0 {
             // Counted, not read.
             let skip = std::mem::take(&mut self.skip);
+            self.moves();
             let found = run.host.source().skip(&mut self.cursor, skip)?;
             self.state = if found { State::Walking } else { State::Done };
         }
@@ -282,6 +304,7 @@ impl TableCursor {
             self.jump(run, def)?;
             return if self.state == State::Done { self.seek_next_range(run, def) } else { Ok(()) };
         }
+        self.moves();
         if !run.host.source().next(&mut self.cursor)? {
             self.state = State::Done;
             return self.seek_next_range(run, def);
@@ -299,11 +322,32 @@ impl TableCursor {
     #[inline]
     pub fn value(&self, source: &dyn Source, position: u16, give: impl FnOnce(DatumRef<'_>)) {
         match (self.state, &self.layout) {
-            (State::Walking, _) => give(source.row(&self.cursor).get(position)),
+            (State::Walking, Some(layout)) => give(Row::new(self.current_bytes(source), layout).get(position)),
+            (State::Walking, None) => give(source.row(&self.cursor).get(position)),
             (State::WalkingIndex, _) => give(self.key_value(position).as_ref()),
             (State::Single, Some(layout)) => give(Row::new(&self.row, layout).get(position)),
             _ => give(DatumRef::Null),
         }
+    }
+
+    /// The bytes of the row that the engine's cursor stands on, which are looked up once for each row.
+    #[inline]
+    fn current_bytes<'a>(&'a self, source: &'a dyn Source) -> &'a [u8] {
+        let (start, length) = self.current.get().unwrap_or_else(|| {
+            let bytes = source.row(&self.cursor).bytes();
+            let found = (NonNull::from(bytes).cast::<u8>(), bytes.len());
+            self.current.set(Some(found));
+            found
+        });
+        // SAFETY: by the contract of `engine::Cursor` the bytes of the current row stay where they are until the cursor
+        // moves or closes, even if the table is written meanwhile; `moves` forgets them before it does.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), length) }
+    }
+
+    /// The engine's cursor is about to move or close.
+    #[inline]
+    fn moves(&mut self) {
+        self.current.set(None);
     }
 
     /// The value of a column in the current index key.
@@ -437,7 +481,7 @@ impl Arguments<'_> {
         let storage = self.def.stored[usize::from(position)].storage;
         // SAFETY: the caller's promise.
         let (values, sure) = unsafe { (self.all(slot, storage)?, self.is_sure(slot)) };
-        Ok(values.first().and_then(|value| match fit(value, storage, sure, slot.null_equals) {
+        Ok(values.first().and_then(|value| match fit(value.as_ref(), storage, sure, slot.null_equals) {
             Fitted::Value(value) => Some(Some(value.to_owned())),
             Fitted::Never => Some(None),
             Fitted::Unknown => None,
@@ -455,7 +499,7 @@ impl Arguments<'_> {
         let mut extended = Vec::with_capacity(keys.len() * values.len());
         for key in keys.iter() {
             for value in &values {
-                match fit(value, storage, sure, slot.null_equals) {
+                match fit(value.as_ref(), storage, sure, slot.null_equals) {
                     Fitted::Value(value) => {
                         let mut key = key.clone();
                         put_column(value, column, &mut key);
@@ -473,6 +517,25 @@ impl Arguments<'_> {
         }
         *keys = extended;
         Ok(true)
+    }
+
+    /// The one key of values that need no judgement and no copy; None: see `keys`.
+    ///
+    /// # Safety
+    /// As for `all`.
+    #[inline]
+    unsafe fn one_key(&self, index: &IndexDef, slots: &[Slot]) -> Option<KeyBuf> {
+        let mut key = KeyBuf::new();
+        for (slot, column) in slots.iter().zip(&index.columns) {
+            let storage = self.def.stored[usize::from(column.position)].storage;
+            // SAFETY: the caller's promise; the value is used before SQLite runs again.
+            let value = unsafe { value::read(self.values[usize::from(slot.argument?)]) };
+            match fit(value, storage, false, slot.null_equals) {
+                Fitted::Value(value) if !slot.list => put_column(value, column, &mut key),
+                _ => return None,
+            }
+        }
+        Some(key)
     }
 
     /// The whole keys to look up. None when only SQLite can judge.
@@ -578,7 +641,7 @@ impl Arguments<'_> {
                 }
                 _ => value,
             };
-            let Fitted::Value(value) = fit(value, storage, true, false) else { break };
+            let Fitted::Value(value) = fit(value.as_ref(), storage, true, false) else { break };
             put_column(value, column, &mut key);
             used += 1;
         }
@@ -627,15 +690,16 @@ impl Range {
 /// A column of numbers makes a number of a text that spells one. A TEXT column makes text of a number that is a literal
 /// or a parameter (done when it was read); if the number comes from a column of numbers, then the column's text is made
 /// a number, row by row, which no index can answer. `sure` says that the value does not come from a column.
-fn fit(value: &Datum, storage: Storage, sure: bool, null_equals: bool) -> Fitted<'_> {
+#[inline]
+fn fit(value: DatumRef<'_>, storage: Storage, sure: bool, null_equals: bool) -> Fitted<'_> {
     match (storage, value) {
-        (_, Datum::Null) if null_equals => Fitted::Value(DatumRef::Null),
-        (_, Datum::Null) => Fitted::Never,
-        (Storage::Int | Storage::Real, Datum::Text(bytes)) => {
+        (_, DatumRef::Null) if null_equals => Fitted::Value(DatumRef::Null),
+        (_, DatumRef::Null) => Fitted::Never,
+        (Storage::Int | Storage::Real, DatumRef::Text(bytes)) => {
             Fitted::Value(types::number(bytes).unwrap_or(DatumRef::Text(bytes)))
         }
-        (Storage::Text, Datum::Int(_) | Datum::Real(_)) => Fitted::Unknown,
-        (Storage::Any, Datum::Int(_) | Datum::Real(_) | Datum::Text(_)) if !sure => Fitted::Unknown,
-        (_, value) => Fitted::Value(value.as_ref()),
+        (Storage::Text, DatumRef::Int(_) | DatumRef::Real(_)) => Fitted::Unknown,
+        (Storage::Any, DatumRef::Int(_) | DatumRef::Real(_) | DatumRef::Text(_)) if !sure => Fitted::Unknown,
+        (_, value) => Fitted::Value(value),
     }
 }

@@ -90,6 +90,9 @@ pub fn unpack(mut bytes: &[u8]) -> Vec<Datum> {
 }
 
 /// Tells SQLite that a call of the function is a condition for the table.
+///
+/// # Safety
+/// For SQLite to call: `name` is a C string, and `function` a place to write to.
 pub unsafe extern "C" fn find_function(
     _: *mut ffi::sqlite3_vtab,
     arguments: c_int,
