@@ -159,7 +159,7 @@ class Database:
 
     async def sql_many(self, text: str, rows: Iterable[Parameters], *, batch: int = _calls.ROWS_AT_ONCE) -> int:
         """Runs a statement once for each row of parameters, as `peryton.Database.sql_many`."""
-        return await self._run_all(_calls.many(text, rows, batch))
+        return await _total(self._run, _calls.many(text, rows, batch))
 
     async def command(self, *args: Argument) -> Any:
         """Runs any command, as `peryton.Database.command`."""
@@ -380,12 +380,6 @@ class Transaction:
     async def _run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
         return await self._open_link().pipeline([call.args for call in calls])
 
-    async def _run_all(self, calls: Iterable[Call[int]]) -> int:
-        total = 0
-        for call in calls:
-            total += await self._run(call)
-        return total
-
 
 class Table:
     """The rows of one table by primary key, as `peryton.Table`."""
@@ -459,3 +453,11 @@ async def connect(
     database = Database(address=address, db=address.db)
     async with database._lend():
         return database
+
+
+async def _total(run: Callable[[Call[int]], Awaitable[int]], calls: Iterable[Call[int]]) -> int:
+    """Runs calls one after another; gives the sum of what they give."""
+    total = 0
+    for call in calls:
+        total += await run(call)
+    return total
