@@ -61,7 +61,7 @@ class Transaction:
         return self._run(_calls.sql_in_transaction(text, params))
 
     def sql_many(self, text: str, rows: Iterable[Parameters], *, batch: int = _calls.ROWS_AT_ONCE) -> int:
-        """Runs a statement once for each row of parameters, as `Database.sql_many`."""
+        """Runs a statement once for each row of parameters in the transaction, as `Database.sql_many`."""
         return sum(map(self._run, _calls.many(text, rows, batch)))
 
     def command(self, *args: Argument) -> Any:

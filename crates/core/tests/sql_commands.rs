@@ -72,7 +72,11 @@ fn parameters_and_reply_types() {
     assert_eq!("((<n>),(1))", client.ask(&["SQL", "SELECT count(*) AS n FROM t WHERE name IS NULL"]));
     assert_eq!("SQL 1 types for 2 parameters", client.ask(&["SQL.BIND", "i", "SELECT ?, ?", "1", "2"]));
     assert_eq!("SQL parameter 1 is not an integer", client.ask(&["SQL.BIND", "i", "SELECT ?", "x"]));
-    assert_eq!("SQL the statement has 1 parameters, 2 given", client.ask(&["SQL", "SELECT ?", "1", "2"]));
+    assert_eq!(
+        "SQL 07001 the statement has 1 parameters, 2 given; hint: give as many values as there are ? in the statement, or \
+         the highest number of ?1, ?2, ...",
+        client.ask(&["SQL", "SELECT ?", "1", "2"])
+    );
 }
 
 #[test]
@@ -146,7 +150,11 @@ fn statements_in_transactions_and_beside_keys() {
     assert_eq!("QUEUED", client.line("SET k v"));
     assert_eq!("QUEUED", client.ask(&["SQL", "INSERT INTO t (id) VALUES (5)"]));
     let replies = client.line("EXEC");
-    assert_eq!("(1,OK,CONSTRAINT UNIQUE constraint failed: t.id: 5 exists)", replies);
+    assert_eq!(
+        "(1,OK,CONSTRAINT 23505 UNIQUE constraint failed: t.id: 5 exists; hint: INSERT OR IGNORE and OR REPLACE say what \
+         to do then)",
+        replies
+    );
     client.line("ZADD board 10 1 5.5 2 3 nobody");
     let joined = "SELECT t.name, z.score FROM zset('board') z JOIN t ON t.id = z.member ORDER BY z.score DESC";
     assert_eq!("((<name>,<score>),(one,10.0),(two,5.5))", client.ask(&["SQL", joined]));

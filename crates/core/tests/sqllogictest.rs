@@ -14,13 +14,16 @@ use std::sync::Arc;
 use support::md5;
 
 /// What runs by default: a file of each family, those that take long left out.
-const FILES: [&str; 9] = [
+const FILES: [&str; 12] = [
     "select1.test.gz",
     "select2.test.gz",
     "select3.test.gz",
     "evidence/in1.test.gz",
     "evidence/in2.test.gz",
     "evidence/slt_lang_aggfunc.test.gz",
+    "evidence/slt_lang_createview.test.gz",
+    "evidence/slt_lang_droptable.test.gz",
+    "evidence/slt_lang_dropview.test.gz",
     "evidence/slt_lang_replace.test.gz",
     "evidence/slt_lang_update.test.gz",
     "index/orderby/10/slt_good_0.test.gz",

@@ -605,6 +605,8 @@ fn views_are_read_in_other_threads_while_the_writer_goes_on() {
     let mut readers = Vec::new();
     for _ in 0..4 {
         let view = engine.view(&[TABLE]).unwrap();
+        // The reader may be done before anything is written; this one is not.
+        let held = view.clone();
         let expected: Vec<(RowId, Values)> = model.iter().map(|(id, v)| (*id, v.clone())).collect();
         readers.push(std::thread::spawn(move || {
             for _ in 0..3 {
@@ -628,6 +630,7 @@ fn views_are_read_in_other_threads_while_the_writer_goes_on() {
             random_statement(&mut engine, &def, &mut model, &mut random, grows);
             engine.scope_end();
         }
+        drop(held);
     }
     readers.into_iter().for_each(|reader| reader.join().unwrap());
     assert!(engine.copied_bytes() > 0);

@@ -246,16 +246,19 @@ fn foreign_keys_are_judged_again_at_commit() {
     a.start().sql("INSERT INTO c VALUES (1, 1, NULL)");
     b.sql("DELETE FROM t WHERE id = 1");
     let error = a.sql_error("COMMIT");
-    assert!(error.starts_with("CONFLICT FOREIGN KEY constraint failed: c.t = 1 would refer to no row of t"), "{error}");
+    assert!(
+        error.starts_with("CONFLICT 40001 FOREIGN KEY constraint failed: c.t = 1 would refer to no row of t"),
+        "{error}"
+    );
     assert_eq!(0, b.one("SELECT count(*) FROM c"));
     // A child comes while the parent goes, and what would cascade does not see it.
     a.start().sql("DELETE FROM t WHERE id = 2");
     b.sql("INSERT INTO c VALUES (2, NULL, 2)");
-    assert!(a.sql_error("COMMIT").starts_with("CONFLICT FOREIGN KEY"));
+    assert!(a.sql_error("COMMIT").starts_with("CONFLICT 40001 FOREIGN KEY"));
     assert_eq!(1, b.one("SELECT count(*) FROM t WHERE id = 2"));
     // Inside, statements are judged as outside, and what cascades is the transaction's.
     a.start();
-    assert!(a.sql_error("INSERT INTO c VALUES (3, 77, NULL)").starts_with("CONSTRAINT FOREIGN KEY"));
+    assert!(a.sql_error("INSERT INTO c VALUES (3, 77, NULL)").starts_with("CONSTRAINT 23503 FOREIGN KEY"));
     a.sql("INSERT INTO t VALUES (77, 0, 77)");
     a.sql("INSERT INTO c VALUES (3, 77, 2), (4, 3, 2)");
     a.sql("DELETE FROM t WHERE id = 2");
@@ -272,11 +275,11 @@ fn rules_hold_inside_a_transaction() {
     a.sql("CREATE TABLE r (id INTEGER PRIMARY KEY, n INTEGER CHECK (n > 0), twice INTEGER AS (n * 2))");
     a.sql("CREATE UNIQUE INDEX r_n ON r (n % 10) WHERE n < 100");
     a.start().sql("INSERT INTO r (n) VALUES (1), (2)");
-    assert!(a.sql_error("INSERT INTO r (n) VALUES (0)").starts_with("CONSTRAINT CHECK"));
-    assert!(a.sql_error("INSERT INTO r (n) VALUES (11)").starts_with("CONSTRAINT UNIQUE"));
+    assert!(a.sql_error("INSERT INTO r (n) VALUES (0)").starts_with("CONSTRAINT 23514 CHECK"));
+    assert!(a.sql_error("INSERT INTO r (n) VALUES (11)").starts_with("CONSTRAINT 23505 UNIQUE"));
     assert_eq!(vec![vec![2], vec![4]], a.sql("SELECT twice FROM r WHERE n < 100 AND n % 10 > 0 ORDER BY id"));
     b.sql("INSERT INTO r (n) VALUES (22)");
-    assert!(a.sql_error("COMMIT").starts_with("CONFLICT UNIQUE"));
+    assert!(a.sql_error("COMMIT").starts_with("CONFLICT 40001 UNIQUE"));
     assert_eq!(vec![vec![22, 44]], b.sql("SELECT n, twice FROM r"));
 }
 
@@ -409,7 +412,7 @@ fn a_key_whose_time_was_up_before_has_not_changed() {
     assert_eq!(Some("new".into()), a.start().text(&["GET", "old"]));
     end(b"old");
     a.call(&["SET", "other", "1"]);
-    assert!(a.sql_error("COMMIT").starts_with("CONFLICT key old"));
+    assert!(a.sql_error("COMMIT").starts_with("CONFLICT 40001 key old"));
     // A private key's time may be up, too.
     a.start().call(&["SET", "mine", "1", "PX", "1"]);
     assert_eq!(Reply::Int(1), a.call(&["PEXPIREAT", "mine", "1"]));
