@@ -63,7 +63,7 @@ def _statement(text: str, params: Parameters | None) -> Sequence[Argument]:
     return ("SQL.BIND", letters, text, *values)
 
 
-ROWS_AT_ONCE = 10_000
+ROWS_AT_ONCE = 4_000
 """Rows of `sql_many` and `put_many` that are written in one atomic step, unless the caller says otherwise."""
 
 

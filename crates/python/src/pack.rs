@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyFloat, PyInt, PyIterator, PyList, PyString, PyTuple
 /// Bytes after which no further row is packed, so that a request stays far from its limit.
 const BYTES_ENOUGH: usize = 4 * 1024 * 1024;
 /// Rows and bytes for which room is made at first.
-const ROWS_USUAL: usize = 10_000;
+const ROWS_USUAL: usize = 4_000;
 const ROW_BYTES_USUAL: usize = 32;
 
 /// Packs up to `count` rows of an iterator, all of the same length; empty at its end.

@@ -45,6 +45,12 @@ pub type KeyBuf = SmallVec<[u8; 64]>;
 pub trait KeySink {
     /// The next bytes, each to be combined with `flip` (0, or 0xFF in a descending column) by XOR.
     fn put(&mut self, bytes: &[u8], flip: u8);
+
+    /// The first `length` of nine bytes.
+    #[inline]
+    fn put_some(&mut self, bytes: &[u8; 9], length: usize, flip: u8) {
+        self.put(&bytes[..length], flip);
+    }
 }
 
 impl KeySink for Vec<u8> {
@@ -62,6 +68,16 @@ impl KeySink for KeyBuf {
         if flip != 0 {
             self[start..].iter_mut().for_each(|b| *b ^= flip);
         }
+    }
+
+    /// All nine are copied, as that takes no call, and the rest is cut.
+    #[inline]
+    fn put_some(&mut self, bytes: &[u8; 9], length: usize, flip: u8) {
+        assert!(length <= bytes.len());
+        let end = self.len() + length;
+        self.put(bytes, flip);
+        // SAFETY: nine bytes were appended, of which some stay.
+        unsafe { self.set_len(end) };
     }
 }
 
@@ -152,11 +168,10 @@ fn put_magnitude(whole: u64, fraction: Option<f64>, flip: u8, out: &mut impl Key
     } else if n < DIRECT {
         out.put(&[NUMBER + n as u8], flip);
     } else {
-        let skipped = n.leading_zeros() as usize / 8;
-        let mut bytes = [0; 9];
-        bytes[1..].copy_from_slice(&n.to_be_bytes());
-        bytes[skipped] = LENGTHS + 7 - skipped as u8;
-        out.put(&bytes[skipped..], flip);
+        let skipped = n.leading_zeros() / 8;
+        let mut bytes = [LENGTHS + 7 - skipped as u8; 9];
+        bytes[1..].copy_from_slice(&(n << (8 * skipped)).to_be_bytes());
+        out.put_some(&bytes, 9 - skipped as usize, flip);
     }
     if let Some(fraction) = fraction {
         out.put(&fraction.to_bits().to_be_bytes(), flip);

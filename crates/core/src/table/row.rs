@@ -134,22 +134,29 @@ fn put_fixed(value: DatumRef<'_>, storage: Storage, distance: usize, out: &mut V
         (_, DatumRef::Null) => Ok(0),
         (Storage::Int, DatumRef::Int(i)) => {
             let width = signed_width(i);
-            out.extend_from_slice(&i.to_le_bytes()[..width]);
-            Ok(width)
+            Ok(put_some(i.to_le_bytes(), width, out))
         }
         (Storage::Real, DatumRef::Real(r)) => {
             let bits = r.to_bits();
             let zero_bytes = (bits.trailing_zeros() as usize / 8).min(7);
-            out.extend_from_slice(&bits.to_le_bytes()[zero_bytes..]);
-            Ok(8 - zero_bytes)
+            Ok(put_some((bits >> (8 * zero_bytes)).to_le_bytes(), 8 - zero_bytes, out))
         }
         (Storage::Text, DatumRef::Text(_)) | (Storage::Blob, DatumRef::Blob(_)) | (Storage::Any, _) => {
             let width = unsigned_width(distance as u64);
-            out.extend_from_slice(&distance.to_le_bytes()[..width]);
-            Ok(width)
+            Ok(put_some((distance as u64).to_le_bytes(), width, out))
         }
         _ => Err(Error::new(Code::Bug, format!("row.rs: {} value at a position of {storage:?}", value.type_name()))),
     }
+}
+
+/// Appends the first `width` of eight bytes and gives their number. All are copied, as that takes no call, and the rest is
+/// cut.
+#[inline]
+fn put_some(bytes: [u8; 8], width: usize, out: &mut Vec<u8>) -> usize {
+    let end = out.len() + width;
+    out.extend_from_slice(&bytes);
+    out.truncate(end);
+    width
 }
 
 fn put_value_bytes(value: DatumRef<'_>, storage: Storage, out: &mut Vec<u8>) {
