@@ -263,12 +263,6 @@ class Database:
         async with self._lend() as link:
             return call.shape(await link.execute(call.args))
 
-    async def _run_all(self, calls: Iterable[Call[int]]) -> int:
-        total = 0
-        for call in calls:
-            total += await self._run(call)
-        return total
-
     async def _run_many(self, calls: Sequence[Call[Any]]) -> list[Any]:
         async with self._lend() as link:
             return await link.pipeline([call.args for call in calls])
@@ -316,7 +310,7 @@ class Transaction:
 
     async def sql_many(self, text: str, rows: Iterable[Parameters], *, batch: int = _calls.ROWS_AT_ONCE) -> int:
         """Runs a statement once for each row of parameters in the transaction."""
-        return await self._run_all(_calls.many(text, rows, batch))
+        return await _total(self._run, _calls.many(text, rows, batch))
 
     async def command(self, *args: Argument) -> Any:
         """Runs any command in the transaction."""
@@ -409,7 +403,7 @@ class Table:
 
     async def put_many(self, records: Iterable[Mapping[str, Value]]) -> int:
         """Inserts or replaces rows, thousands in one atomic step. Gives how many were put."""
-        return await self._database._run_all(_calls.put_many(self.name, records))
+        return await _total(self._database._run, _calls.put_many(self.name, records))
 
     async def delete(self, *keys: Any) -> int:
         """Deletes the rows with these primary keys; gives how many there were."""
