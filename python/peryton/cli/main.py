@@ -1,6 +1,8 @@
-"""The commands and their options: `peryton serve`, `peryton shell`, `peryton demo`."""
+"""The commands and their options: `peryton serve`, `shell`, `import`, `export`, `demo`, `bench`."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
@@ -98,6 +100,55 @@ def demo(rows: int | None, keep: bool) -> None:
     from peryton import demo as story
 
     story.run(rows=rows, keep=keep)
+
+
+_TO = click.option("--to", "url", metavar="URL", help="The server to write to. [default: the one on this machine]")
+_FROM = click.option("--from", "url", metavar="URL", help="The server to read from. [default: the one on this machine]")
+_DIR = click.option("--dir", "directory", type=click.Path(), help="A store in this directory instead of a server.")
+_DELIMITER = click.option("--delimiter", default=",", show_default=True, help="What stands between fields of CSV.")
+_NULL = click.option("--null", default="", metavar="TEXT", help="How NULL is written in CSV. [default: nothing]")
+
+
+@peryton.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--into", metavar="TABLE", help="CSV: the table that gets the rows.")
+@click.option("--create", is_flag=True, help="CSV: make the table, with types that hold all values.")
+@click.option("--key", metavar="COLUMN", help="CSV, with --create: the primary key.")
+@click.option("--table", "tables", multiple=True, help="SQLite: copy this table only; may be given several times.")
+@click.option("--lenient", is_flag=True, help="SQLite: columns whose values do not fit become untyped.")
+@click.option("--batch", default=4000, show_default=True, type=click.IntRange(1), help="Rows in one atomic step.")
+@_DELIMITER
+@_NULL
+@_TO
+@_DIR
+def import_(file: str, **options: Any) -> None:
+    """Read a CSV file, or a SQLite database, into tables.
+
+    The first line of a CSV file names the columns; - is standard input. A batch with a row that does not fit is not
+    written at all; the batches before it stay.
+    """
+    from peryton.cli import porting as command
+
+    command.import_file(file, **options)
+
+
+@peryton.command()
+@click.argument("table", required=False)
+@click.option("--csv", "csv_file", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), help="Write CSV.")
+@click.option("--sql", "sql_file", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), help="Write SQL.")
+@click.option("--table", "tables", multiple=True, help="SQL: this table only; may be given several times.")
+@_DELIMITER
+@_NULL
+@_FROM
+@_DIR
+def export(table: str | None, **options: Any) -> None:
+    """Write a table as CSV, or tables as SQL that SQLite reads.
+
+    FILE may be -, which is standard output. What is written is one moment of the store.
+    """
+    from peryton.cli import porting as command
+
+    command.export(table, **options)
 
 
 # The bench parses its own options, so that only those who measure import it.
