@@ -189,6 +189,32 @@ def test_a_failed_export_leaves_the_old_file(served: Served, tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == [file]
 
 
+def test_a_place_that_cannot_be_written_is_told(served: Served, tmp_path: Path) -> None:
+    assert "cannot write" in fails(served.save("--sql", str(tmp_path / "none" / "x.sql")))
+
+
+def test_options_that_contradict_are_refused(tmp_path: Path) -> None:
+    for args in (
+        ["import", "-"],
+        ["import", "-", "--into", "t", "--lenient"],
+        ["import", "-", "--into", "t", "--key", "a"],
+        ["import", "-", "--into", "t", "--delimiter", "ab"],
+        ["import", "-", "--into", "t", "--dir", str(tmp_path), "--to", "localhost"],
+        ["export", "t"],
+        ["export", "--csv", "-"],
+        ["export", "t", "--csv", "-", "--sql", "-"],
+    ):
+        done = run(*args)
+        assert done.returncode == 2, args
+        assert b"Usage" in done.stderr
+
+
+def test_a_directory_says_that_it_keeps_nothing_yet(tmp_path: Path) -> None:
+    done = ok(run("import", "-", "--into", "t", "--create", "--dir", str(tmp_path), stdin=b"a\n1\n"))
+    assert done.stdout.startswith(b"t: 1 row in ")
+    assert b"keeps no rows yet" in done.stderr
+
+
 def test_progress_shows_only_on_a_terminal(served: Served, tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text("a\n" + "1\n" * 20_000)
@@ -333,7 +359,7 @@ def test_only_the_named_tables_and_what_cannot_be_kept_is_told(served: Served, t
     assert "CHECK" in told
     assert served.rows("SHOW TABLES") == [("b", 1)]
     assert "has no table zz" in fails(served.load(str(file), "--table", "zz"))
-    assert "table b: " in fails(served.load(str(file), "--table", "b"))
+    assert "table b exists already" in fails(served.load(str(file), "--table", "b"))
 
 
 def test_rows_that_break_a_foreign_key_are_told_or_free_the_table(served: Served, tmp_path: Path) -> None:
@@ -355,7 +381,8 @@ def test_rows_that_break_a_foreign_key_are_told_or_free_the_table(served: Served
 def test_a_dump_says_it_in_the_words_of_sqlite(served: Served, tmp_path: Path) -> None:
     served.db.sql(
         "CREATE TABLE t (id INTEGER PRIMARY KEY USING HASH, d DECIMAL(6,2) UNIQUE, x ANY, j JSON, day DATE, "
-        "g INTEGER GENERATED ALWAYS AS (id + 1) STORED, z TEXT DEFAULT (lower('X')), n INTEGER NOT NULL DEFAULT 5, r REAL, "
+        "g INTEGER GENERATED ALWAYS AS (id + 1) STORED, z TEXT DEFAULT (lower('X')), "
+        "n INTEGER NOT NULL DEFAULT 5, r REAL, "
         "CHECK (j REGEXP '^.'), CHECK (n > 0))"
     )
     served.db.sql("CREATE INDEX i ON t (n) USING HASH")

@@ -93,11 +93,17 @@ def _output(path: str) -> Iterator[TextIO]:
         yield sys.stdout
         sys.stdout.flush()
         return
+    if Path(path).exists() and not Path(path).is_file():
+        with Path(path).open("w", encoding="utf-8", newline="") as out:
+            yield out
+        return
     # A file of that name is replaced only by a whole one.
     beside = Path(f"{path}.part")
     try:
         with beside.open("w", encoding="utf-8", newline="") as out:
             yield out
         beside.replace(path)
+    except OSError as error:
+        raise target.PortingError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         beside.unlink(missing_ok=True)

@@ -64,6 +64,10 @@ class _Import:
 
     def run(self, wanted: Sequence[str]) -> dict[str, int]:
         tables = {name: sqlite_schema.read_table(self._sqlite, name) for name in self._names(wanted)}
+        there = {name.lower() for name, _ in self._db.sql("SHOW TABLES")}
+        for name in tables:
+            if name.lower() in there:
+                raise PortingError(f"table {name} exists already; DROP or RENAME it, or choose others with --table")
         for table in tables.values():
             self._fit(table)
         names = catalog.in_order({name: table.parents() for name, table in tables.items()})
@@ -145,11 +149,8 @@ class _Import:
         clauses = table.clauses + [clause for _, clause in table.foreign_keys]
         try:
             self._db.sql(table.text(table.name, columns, clauses))
-            return
-        except ReplyError as error:
-            if error.sqlstate == "42S01":
-                raise PortingError(f"table {table.name}: {error.message}") from None
-        self._create_without_refused(table)
+        except ReplyError:
+            self._create_without_refused(table)
 
     def _create_without_refused(self, table: Table) -> None:
         """Adds one clause after the other to the bare table, and leaves out what is refused."""
