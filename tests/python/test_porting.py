@@ -338,12 +338,56 @@ def test_values_of_another_type_are_named_or_make_the_column_untyped(served: Ser
         db.execute("INSERT INTO t VALUES (1, 'x'), ('many', 'y'), (2, NULL)")
         db.commit()
     error = fails(served.load(str(file)))
-    assert f"{file}, table t, row 2, column a: TEXT in a column of INTEGER" in error
+    assert f"{file}, table t, row 2, column a: text in a column of INTEGER" in error
     assert served.rows("SHOW TABLES") == []
     done = ok(served.load(str(file), "--lenient"))
     assert b"the column is ANY now" in done.stderr
     assert b"NULL in the primary key" in done.stderr
     assert served.rows("SELECT a, b FROM t ORDER BY rowid") == [(1, "x"), ("many", "y"), (2, None)]
+
+
+def test_text_that_is_not_utf_8_is_named_or_kept_as_bytes(served: Served, tmp_path: Path) -> None:
+    file = tmp_path / "a.db"
+    with closing(sqlite3.connect(file)) as db:
+        db.executescript("CREATE TABLE t (a TEXT); INSERT INTO t VALUES ('x'), (CAST(X'ff' AS TEXT));")
+    assert "row 2, column a: text that is not UTF-8" in fails(served.load(str(file)))
+    assert served.rows("SHOW TABLES") == []
+    ok(served.load(str(file), "--lenient"))
+    assert served.rows("SELECT a FROM t ORDER BY rowid") == [("x",), (b"\xff",)]
+
+
+def test_a_circle_of_tables_loses_a_foreign_key_and_says_so(served: Served, tmp_path: Path) -> None:
+    file = tmp_path / "a.db"
+    with closing(sqlite3.connect(file)) as db:
+        db.executescript(
+            "CREATE TABLE a (id INTEGER PRIMARY KEY, b REFERENCES b(id));"
+            "CREATE TABLE b (id INTEGER PRIMARY KEY, a REFERENCES a(id));"
+            "INSERT INTO a VALUES (1, 1); INSERT INTO b VALUES (1, 1); CREATE VIEW v AS SELECT 1 FROM nowhere;"
+        )
+    told = ok(served.load(str(file))).stderr.decode()
+    assert told.count("FOREIGN KEY") == 1
+    assert "view v: left out" in told
+    assert served.rows("SELECT a.id, b.id FROM a JOIN b ON a.b = b.id AND b.a = a.id") == [(1, 1)]
+    assert len(served.rows("SELECT * FROM information_schema.foreign_keys")) == 1
+
+
+def test_what_stands_in_a_definition_is_read_whole(served: Served, tmp_path: Path) -> None:
+    file = tmp_path / "a.db"
+    with closing(sqlite3.connect(file)) as db:
+        db.executescript(
+            "CREATE TABLE s (n INTEGER CHECK (n BETWEEN -5 AND 1.5e1 AND 'a,)b' <> 'x' /* ) */ AND x'00' <> 'y' || n),"
+            "t TEXT DEFAULT ('a' || 'b'), m MONEY, bo BOOLEAN, p TEXT COLLATE RTRIM, [d e] TIMESTAMP, UNIQUE (n, p));"
+            "INSERT INTO s (n, m, bo, p) VALUES (1, 2.5, 1, 'x '), (2, 3, 0, NULL);"
+        )
+    assert ok(served.load(str(file))).stderr == b""
+    assert served.rows("SELECT * FROM s ORDER BY n") == [(1, "ab", 2.5, 1, "x ", None), (2, "ab", 3.0, 0, None, None)]
+    assert served.rows("SELECT data_type FROM information_schema.columns WHERE column_name IN ('m', 'd e')") == [
+        ("REAL",),
+        ("DATETIME",),
+    ]
+    for broken in ("(n) VALUES (16)", "(n, p) VALUES (1, 'x')"):
+        with pytest.raises(peryton.ConstraintError):
+            served.db.sql(f"INSERT INTO s {broken}")
 
 
 def test_only_the_named_tables_and_what_cannot_be_kept_is_told(served: Served, tmp_path: Path) -> None:

@@ -119,8 +119,8 @@ class _Import:
             number, held = found
             place = f"{self._path}, table {table.name}, row {number}, column {column.name}"
             if not self._lenient:
-                raise PortingError(f"{place}: {held.upper()} in a column of {column.kind}; --lenient makes it untyped")
-            target.warn(f"{place}: {held.upper()} in a column of {column.kind}; the column is ANY now")
+                raise PortingError(f"{place}: {held} in a column of {column.kind}; --lenient makes it untyped")
+            target.warn(f"{place}: {held} in a column of {column.kind}; the column is ANY now")
             column.kind = "ANY"
         for name in table.key:
             # SQLite lets NULL into primary keys other than INTEGER.

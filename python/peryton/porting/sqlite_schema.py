@@ -120,16 +120,20 @@ def _candidates(upper: str) -> list[str]:
     if upper.startswith(("DEC", "NUM")):
         return ["REAL", "TEXT"]
     dated = {"DATE": ["DATE"], "DATETIME": ["DATETIME"], "TIMESTAMP": ["DATETIME"]}.get(upper, [])
-    return [*dated, "INTEGER", "TEXT"]
+    return [*dated, "INTEGER", "TEXT", "REAL"]
 
 
 def misfit(sqlite: sqlite3.Connection, table: str, column: str, kind: str) -> tuple[int, str] | None:
-    """The number and the type of the first row whose value does not fit that type of column."""
+    """The number of the first row whose value does not fit that type of column, and what it is."""
     fits = _FITS[kind].format(c=quoted(column))
     found: tuple[int, str] | None = None
     if sqlite.execute(f"SELECT 1 FROM {quoted(table)} WHERE NOT ({fits}) LIMIT 1").fetchone():
         rows = sqlite.execute(f"SELECT ({fits}), typeof({quoted(column)}) FROM {quoted(table)}")
         found = next(((number, held) for number, (good, held) in enumerate(rows, 1) if not good), None)
+    elif kind == "TEXT":
+        # The connection gives text that is not UTF-8 as bytes.
+        texts = enumerate(sqlite.execute(f"SELECT {quoted(column)} FROM {quoted(table)}"), 1)
+        found = next(((number, "text that is not UTF-8") for number, (held,) in texts if type(held) is bytes), None)
     return found
 
 
