@@ -29,6 +29,9 @@ pub struct Line {
     closed: AtomicBool,
 }
 
+/// How often a request that may end what holds the baton looks at it.
+const OVERRUN_LOOK: Duration = Duration::from_millis(1);
+
 /// What is on its way, in order.
 #[derive(Default)]
 struct Desk {
@@ -135,9 +138,18 @@ impl Line {
         self.bell.wake();
     }
 
-    /// The reply to a request that ends what holds the baton, and therefore passes it by.
+    /// The reply to a request that ends what holds the baton, and therefore passes it by. None: the baton is free, so the
+    /// request takes the ordinary way. Waits while somebody has the baton for a moment only.
     pub fn end_overrun(&self, args: &[&[u8]]) -> Option<Reply> {
-        self.store.overrun().answer(args)
+        loop {
+            if let Some(reply) = self.store.overrun().answer(args) {
+                return Some(reply);
+            }
+            if self.store.try_enter().is_some() {
+                return None;
+            }
+            std::thread::sleep(OVERRUN_LOOK);
+        }
     }
 
     /// Whether there is something to take, as far as that can be told without waiting for anybody.

@@ -9,7 +9,7 @@ use crate::fork::Birth;
 use crate::line::{self, Line, Outcome, Turn};
 use crate::store;
 use peryton_core::reply::Reply;
-use peryton_core::store::is_short;
+use peryton_core::store::{Overrun, is_short};
 use pyo3::exceptions::{PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -29,6 +29,11 @@ impl Session {
     /// A session on an open line.
     pub fn new(line: Line) -> Session {
         Session { line, birth: Birth::here() }
+    }
+
+    /// The reply to a request that passes the baton by.
+    fn end_overrun(&self, py: Python<'_>, args: &[&[u8]]) -> Option<Reply> {
+        if Overrun::may_answer(args) { py.detach(|| self.line.end_overrun(args)) } else { None }
     }
 
     /// Does `work` with the line and the baton: inline if both are free and `short`, else without the GIL.
@@ -118,7 +123,7 @@ impl Session {
         self.check(py)?;
         let arguments = Arguments::new(args)?;
         let slices = arguments.slices()?;
-        let outcome = match self.line.end_overrun(&slices) {
+        let outcome = match self.end_overrun(py, &slices) {
             Some(reply) => Outcome::Reply(reply),
             None => self.with_turn(py, is_short(&slices), |turn| turn.execute(&slices)),
         };
@@ -176,7 +181,7 @@ impl Session {
         let arguments = requests.try_iter()?.map(|args| Arguments::new(&args?)).collect::<PyResult<Vec<_>>>()?;
         let requests = arguments.iter().map(Arguments::slices).collect::<PyResult<Vec<_>>>()?;
         if let [args] = &requests[..]
-            && let Some(reply) = self.line.end_overrun(args)
+            && let Some(reply) = self.end_overrun(py, args)
         {
             py.detach(|| self.line.deliver(reply));
             return Ok(());

@@ -73,26 +73,50 @@ impl Overrun {
     /// request needs the baton.
     pub fn answer(&self, args: &[&[u8]]) -> Option<Reply> {
         self.running_for()?;
-        let is = |arg: &[u8], word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
-        let number = |arg: &[u8]| std::str::from_utf8(arg).ok().and_then(|text| text.parse::<SessionId>().ok());
-        match args {
-            [command, what] if is(what, "KILL") && (is(command, "SCRIPT") || is(command, "FUNCTION")) => {
-                Some(self.kill_script().map_or_else(Reply::Error, |()| Reply::Ok))
+        Some(match Ending::of(args)? {
+            Ending::Script => self.kill_script().map_or_else(Reply::Error, |()| Reply::Ok),
+            // Others than the one whose statement runs can only be ended with the baton.
+            Ending::Statement(id) => self.cancel(id).then_some(Reply::Int(1))?,
+            Ending::Client(id) => {
+                self.cancel(id).then(|| self.doomed.lock().push(id))?;
+                Reply::Int(1)
             }
-            [command, id] if is(command, "CANCEL") => {
-                Some(Reply::Int(number(id).is_some_and(|id| self.cancel(id)).into()))
-            }
-            [command, what, by, id] if is(command, "CLIENT") && is(what, "KILL") && is(by, "ID") => {
-                let id = number(id).filter(|id| self.cancel(*id));
-                self.doomed.lock().extend(id);
-                Some(Reply::Int(id.is_some().into()))
-            }
-            _ => None,
-        }
+        })
+    }
+
+    /// May a request be answered without the baton, if something runs?
+    pub fn may_answer(args: &[&[u8]]) -> bool {
+        Ending::of(args).is_some()
     }
 
     /// The sessions that were killed while the baton was not to be had.
     pub(super) fn take_doomed(&self) -> Vec<SessionId> {
         std::mem::take(&mut *self.doomed.lock())
+    }
+}
+
+/// What a request would end.
+enum Ending {
+    Script,
+    /// The statement of this session.
+    Statement(SessionId),
+    /// This session, and its statement first.
+    Client(SessionId),
+}
+
+impl Ending {
+    fn of(args: &[&[u8]]) -> Option<Ending> {
+        let is = |arg: &[u8], word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
+        let number = |arg: &[u8]| std::str::from_utf8(arg).ok()?.parse().ok();
+        match args {
+            [command, what] if is(what, "KILL") && (is(command, "SCRIPT") || is(command, "FUNCTION")) => {
+                Some(Ending::Script)
+            }
+            [command, id] if is(command, "CANCEL") => number(id).map(Ending::Statement),
+            [command, what, by, id] if is(command, "CLIENT") && is(what, "KILL") && is(by, "ID") => {
+                number(id).map(Ending::Client)
+            }
+            _ => None,
+        }
     }
 }
