@@ -181,6 +181,7 @@ impl Cursor {
     }
 
     /// Lets go of the table. The cursor keeps its buffers for the next `seek`.
+    #[inline]
     pub fn close(&mut self) {
         self.gate = None;
         self.ids.clear();

@@ -8,6 +8,7 @@ use super::row_keys::RowKeys;
 use crate::ds::btree::{BTree, Probe};
 use crate::ds::dict::{Body, Dict, Slot, View};
 use crate::ds::hash;
+use crate::table::row::Row;
 use crate::table::row_id::RowId;
 
 /// A row id of five bytes.
@@ -196,6 +197,21 @@ impl HashView {
 }
 
 impl HashRead<'_> {
+    /// The row with a key, found and read in one go. None when keys may be shared, so that `rows_after` must be asked.
+    #[inline]
+    pub fn only_row<'r>(&self, key: &[u8], keys: &RowKeys<'r>) -> Option<Option<(RowId, Row<'r>)>> {
+        if !self.groups.is_empty() || !self.wide.is_empty() {
+            return None;
+        }
+        let mut found = None;
+        self.narrow.find(hash::bytes(key), |id| {
+            let id = RowId(id.into());
+            found = keys.row_with_key(id, key).map(|row| (id, row));
+            found.is_some()
+        });
+        Some(found)
+    }
+
     /// Rows.
     pub fn len(&self) -> u64 {
         (self.narrow.len() + self.wide.len()) as u64 + self.members.len()
@@ -300,7 +316,7 @@ mod tests {
     use crate::table::datum::DatumRef;
     use crate::table::heap::Heap;
     use crate::table::key::{KeyBuf, row_key};
-    use crate::table::row::{Row, RowLayout};
+    use crate::table::row::RowLayout;
     use std::collections::{BTreeMap, BTreeSet};
 
     struct Fixture {

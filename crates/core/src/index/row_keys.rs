@@ -28,7 +28,13 @@ impl<'a> RowKeys<'a> {
     /// Has the row this key?
     #[inline]
     pub fn has_key(&self, id: RowId, key: &[u8]) -> bool {
-        self.row(id).is_some_and(|row| row_has_key(self.def, row, key))
+        self.row_with_key(id, key).is_some()
+    }
+
+    /// The row with this id, if it has this key.
+    #[inline]
+    pub fn row_with_key(&self, id: RowId, key: &[u8]) -> Option<Row<'a>> {
+        self.row(id).filter(|row| row_has_key(self.def, *row, key))
     }
 
     /// The hash of the row's key. Only of rows in the index, whose keys are within the limits.

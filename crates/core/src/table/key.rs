@@ -58,6 +58,14 @@ impl KeySink for Vec<u8> {
     fn put(&mut self, bytes: &[u8], flip: u8) {
         self.extend(bytes.iter().map(|b| b ^ flip));
     }
+
+    /// All nine are copied, as that takes no call, and the rest is cut.
+    #[inline]
+    fn put_some(&mut self, bytes: &[u8; 9], length: usize, flip: u8) {
+        let end = self.len() + length;
+        self.extend_from_slice(&bytes.map(|b| b ^ flip));
+        self.truncate(end);
+    }
 }
 
 impl KeySink for KeyBuf {
@@ -95,6 +103,26 @@ impl KeySink for Matcher<'_> {
             .split_at_checked(bytes.len())
             .filter(|(head, _)| head.iter().zip(bytes).all(|(a, b)| *a == b ^ flip))
             .map(|(_, rest)| rest);
+    }
+
+    /// All nine are compared at once, and the differences past `length` are ignored.
+    #[inline]
+    fn put_some(&mut self, bytes: &[u8; 9], length: usize, flip: u8) {
+        let Some(expected) = self.expected.filter(|expected| (1..=9).contains(&length) && expected.len() >= length)
+        else {
+            self.expected = None;
+            return;
+        };
+        let (first, flips) = (expected[0] ^ bytes[0] ^ flip, u64::from_le_bytes([flip; 8]));
+        let given =
+            u64::from_le_bytes([bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7], bytes[8]]);
+        let mut word = 0;
+        for (i, byte) in expected[1..length].iter().enumerate() {
+            word |= u64::from(*byte) << (8 * i);
+        }
+        let counted = if length == 9 { u64::MAX } else { (1 << (8 * (length - 1))) - 1 };
+        let same = first == 0 && (word ^ given ^ flips) & counted == 0;
+        self.expected = same.then(|| &expected[length..]);
     }
 }
 

@@ -326,6 +326,10 @@ fn load_high(bytes: &[u8], at: usize, width: usize) -> u64 {
         let word: [u8; 8] = bytes[start..end].try_into().expect("eight bytes");
         return u64::from_le_bytes(word) >> low << low;
     }
+    // A word at the start of the row, whose byte `end - 1` is moved to the top: no call to copy a few bytes.
+    if let Some(word) = bytes.first_chunk() {
+        return u64::from_le_bytes(*word) << (64 - 8 * end as u32) >> low << low;
+    }
     let mut word = [0; 8];
     word[8 - width..].copy_from_slice(&bytes[at..end]);
     u64::from_le_bytes(word)
@@ -336,6 +340,9 @@ fn load_high(bytes: &[u8], at: usize, width: usize) -> u64 {
 fn load_low(bytes: &[u8], at: usize) -> u64 {
     if let Some(word) = bytes.get(at..at + 8) {
         return u64::from_le_bytes(word.try_into().expect("eight bytes"));
+    }
+    if let (Some(word), Some(past @ 1..8)) = (bytes.last_chunk(), (at + 8).checked_sub(bytes.len())) {
+        return u64::from_le_bytes(*word) >> (8 * past as u32);
     }
     let mut word = [0; 8];
     let rest = bytes.get(at..).unwrap_or_default();

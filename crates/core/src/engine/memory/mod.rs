@@ -148,6 +148,11 @@ impl Source for Memory {
 
     #[inline]
     fn next(&self, cursor: &mut Cursor) -> Read<bool> {
+        // A row at hand is the next one, whether the table was written meanwhile or not.
+        if cursor.at + 1 < cursor.ids.len() {
+            cursor.at += 1;
+            return Ok(true);
+        }
         match cursor.frozen().cloned() {
             None => Ok(read::next(self.table(cursor.table())?, cursor)?),
             Some(view) => view.next(cursor),

@@ -121,9 +121,7 @@ impl TableCursor {
             Plan::Keys { index, columns, single, reverse } => {
                 let Some(index) = def.index(*index) else { return Err(lost_index()) };
                 // SAFETY: the caller's promise.
-                if *single && let Some(key) = unsafe { arguments.one_key(index, columns) } {
-                    self.keys.clear();
-                    self.keys.push(&key);
+                if *single && unsafe { arguments.one_key(index, columns, &mut self.keys) } {
                     return self.look_up(run, def, index);
                 }
                 // SAFETY: the caller's promise.
@@ -519,23 +517,27 @@ impl Arguments<'_> {
         Ok(true)
     }
 
-    /// The one key of values that need no judgement and no copy; None: see `keys`.
+    /// Puts the one key of values that need no judgement and no copy into `keys`; false when there is none: see `keys`.
     ///
     /// # Safety
     /// As for `all`.
     #[inline]
-    unsafe fn one_key(&self, index: &IndexDef, slots: &[Slot]) -> Option<KeyBuf> {
-        let mut key = KeyBuf::new();
-        for (slot, column) in slots.iter().zip(&index.columns) {
-            let storage = self.def.stored[usize::from(column.position)].storage;
-            // SAFETY: the caller's promise; the value is used before SQLite runs again.
-            let value = unsafe { value::read(self.values[usize::from(slot.argument?)]) };
-            match fit(value, storage, false, slot.null_equals) {
-                Fitted::Value(value) if !slot.list => put_column(value, column, &mut key),
-                _ => return None,
+    unsafe fn one_key(&self, index: &IndexDef, slots: &[Slot], keys: &mut Batch) -> bool {
+        keys.clear();
+        let encoded = keys.write(|key| {
+            for (slot, column) in slots.iter().zip(&index.columns) {
+                let storage = self.def.stored[usize::from(column.position)].storage;
+                let argument = slot.argument.ok_or(())?;
+                // SAFETY: the caller's promise; the value is used before SQLite runs again.
+                let value = unsafe { value::read(self.values[usize::from(argument)]) };
+                match fit(value, storage, false, slot.null_equals) {
+                    Fitted::Value(value) if !slot.list => put_column(value, column, key),
+                    _ => return Err(()),
+                }
             }
-        }
-        Some(key)
+            Ok(())
+        });
+        encoded.is_ok()
     }
 
     /// The whole keys to look up. None when only SQLite can judge.
