@@ -60,6 +60,8 @@ pub enum Edge<'a> {
 pub struct Cursor {
     pub(super) table: Option<TableId>,
     pub(super) gate: Option<Arc<Gate>>,
+    /// Where the engine had the table when it was opened; a hint, to be checked.
+    pub(super) place: usize,
     /// The rows at hand and which of them is current.
     pub(super) ids: Vec<RowId>,
     pub(super) keys: Batch,

@@ -385,12 +385,12 @@ impl Current {
     /// stepped or reset. An error when there is none, or another callback further up has it.
     #[inline]
     pub fn with<T>(&self, body: impl FnOnce(&mut Run<'_>) -> Outcome<T>) -> Outcome<T> {
-        self.lend(body).unwrap_or_else(|| Err(Error::new(Code::Bug, "run.rs: a callback outside of any run").into()))
+        self.try_with(body).unwrap_or_else(|| Err(outside()))
     }
 
     /// Lends the current run, which nobody else gets meanwhile; None when there is none to lend.
     #[inline]
-    fn lend<T>(&self, body: impl FnOnce(&mut Run<'_>) -> T) -> Option<T> {
+    pub fn try_with<T>(&self, body: impl FnOnce(&mut Run<'_>) -> T) -> Option<T> {
         /// Puts the run back, whatever happens.
         struct Back<'a>(&'a Current, *mut ());
         impl Drop for Back<'_> {
@@ -421,6 +421,12 @@ impl Current {
     }
 }
 
+/// The failure of a callback that finds no run to lend.
+#[cold]
+pub fn outside() -> Failure {
+    Error::new(Code::Bug, "run.rs: a callback outside of any run").into()
+}
+
 /// SQLite's progress callback: not zero interrupts the statement.
 ///
 /// # Safety
@@ -429,7 +435,7 @@ pub unsafe extern "C" fn check_progress(current: *mut std::ffi::c_void) -> c_int
     // SAFETY: the caller's promise.
     let current = unsafe { &*current.cast::<Current>() };
     // Without a run to ask (a callback has it and evaluates a default) the clock is looked at later.
-    let stop = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| current.lend(|run| run.must_stop())));
+    let stop = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| current.try_with(|run| run.must_stop())));
     c_int::from(!matches!(stop, Ok(None | Some(false))))
 }
 

@@ -52,6 +52,15 @@ impl Memory {
         self.tables.binary_search_by_key(&id, |(id, _)| *id).map_err(|_| no_such_table(id))
     }
 
+    /// The table that a cursor was opened on, in most cases where it was then.
+    #[inline]
+    fn table_of(&self, cursor: &Cursor) -> Option<&Table> {
+        match self.tables.get(cursor.place) {
+            Some((id, table)) if *id == cursor.table() => Some(table),
+            _ => self.table(cursor.table()).ok(),
+        }
+    }
+
     #[inline]
     fn table(&self, id: TableId) -> Result<&Table> {
         Ok(&self.tables[self.place(id)?].1)
@@ -137,8 +146,10 @@ impl Source for Memory {
     }
 
     fn seek(&self, cursor: &mut Cursor, id: TableId, access: &Access<'_>) -> Read<bool> {
-        let table = self.table(id)?;
+        let place = self.place(id)?;
+        let table = &*self.tables[place].1;
         cursor.attach(id, &table.gate);
+        cursor.place = place;
         let found = read::seek(table, cursor, access);
         if found.is_err() {
             cursor.close();
@@ -168,10 +179,12 @@ impl Source for Memory {
 
     #[inline]
     fn row<'a>(&'a self, cursor: &'a Cursor) -> Row<'a> {
-        match (cursor.frozen(), self.table(cursor.table())) {
-            (Some(view), _) => view.row(cursor),
-            (None, Ok(table)) => read::row_of(table, cursor.row_id()),
-            (None, Err(error)) => panic!("a cursor of another engine: {error}"),
+        if let Some(view) = cursor.frozen() {
+            return view.row(cursor);
+        }
+        match self.table_of(cursor) {
+            Some(table) => read::row_of(table, cursor.row_id()),
+            None => panic!("a cursor of another engine: it is open on table {}", cursor.table().0),
         }
     }
 

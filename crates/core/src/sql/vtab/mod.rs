@@ -13,7 +13,7 @@ pub mod plan;
 pub mod row_values;
 pub mod transient;
 
-use super::run::{Current, Failure, Outcome, Run};
+use super::run::{Current, Failure, Outcome, Run, outside};
 use super::sqlite::{connection, value};
 use super::table_info::TableInfo;
 use super::token::quote_name;
@@ -101,9 +101,13 @@ static MODULE: ffi::sqlite3_module = ffi::sqlite3_module {
 
 /// Runs the body of a callback: failures and panics are kept in the run, SQLite gets a code.
 pub(super) fn guarded(current: &Current, body: impl FnOnce(&mut Run<'_>) -> Outcome<()>) -> c_int {
-    let failure = match catch_unwind(AssertUnwindSafe(|| current.with(body))) {
-        Ok(Ok(())) => return ffi::SQLITE_OK,
-        Ok(Err(failure)) => failure,
+    // Only a flag leaves the closures: an outcome that is handed on from one to the next is copied each time, and the
+    // processor waits for the copies, longer than most callbacks take.
+    let mut failure = None;
+    let lent = || current.try_with(|run| body(run).map_err(|why| failure = Some(why)).is_ok());
+    let failure = match catch_unwind(AssertUnwindSafe(lent)) {
+        Ok(Some(true)) => return ffi::SQLITE_OK,
+        Ok(_) => failure.unwrap_or_else(outside),
         Err(panic) => panicked(&*panic),
     };
     let code = match &failure {
