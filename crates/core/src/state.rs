@@ -13,6 +13,7 @@ use crate::session::{Session, SessionId};
 use crate::slowlog::SlowLog;
 use crate::sql::Sql;
 use crate::txn::{Effect, Tables, Transactions};
+use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -94,7 +95,7 @@ pub struct State {
     /// Slow requests.
     pub slowlog: SlowLog,
     /// All sessions but the one being served.
-    pub sessions: BTreeMap<SessionId, Box<Session>>,
+    pub sessions: HashMap<SessionId, Box<Session>>,
     /// Sessions that wait with a deadline, by deadline (milliseconds since 1970).
     pub deadlines: BTreeSet<(i64, SessionId)>,
     /// When the store was opened, milliseconds since 1970.
@@ -143,7 +144,7 @@ impl State {
             statement_watch: Arc::default(),
             request_rate: Meter::default(),
             slowlog: SlowLog::default(),
-            sessions: BTreeMap::new(),
+            sessions: HashMap::new(),
             deadlines: BTreeSet::new(),
             started_ms: clock.now_ms,
             run_id,

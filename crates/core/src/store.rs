@@ -107,14 +107,13 @@ impl Store {
     /// Waits for the baton.
     #[inline]
     pub fn enter(&self) -> Baton<'_> {
-        Baton { state: self.shared.state.lock(), housekeeper: &self.shared.housekeeper }
+        Baton::new(self.shared.state.lock(), &self.shared.housekeeper)
     }
 
     /// Takes the baton if it is free.
     #[inline]
     pub fn try_enter(&self) -> Option<Baton<'_>> {
-        let state = self.shared.state.try_lock()?;
-        Some(Baton { state, housekeeper: &self.shared.housekeeper })
+        Some(Baton::new(self.shared.state.try_lock()?, &self.shared.housekeeper))
     }
 
     /// The running script or statement as seen without the baton, which it holds until it ends.
@@ -189,10 +188,17 @@ pub struct Baton<'a> {
     housekeeper: &'a Housekeeper,
 }
 
-impl Baton<'_> {
+impl<'a> Baton<'a> {
+    /// The present is read when the baton is taken; from then on each request moves it on by its own time, so that
+    /// serving the next session reads no clock.
+    #[inline]
+    fn new(mut state: MutexGuard<'a, State>, housekeeper: &'a Housekeeper) -> Self {
+        state.tick();
+        Baton { state, housekeeper }
+    }
+
     /// Opens a session for a client that came through `door`.
     pub fn open_session(&mut self, door: Door, waker: Arc<dyn Waker>) -> SessionId {
-        self.state.tick();
         let id = self.state.new_session_id();
         let mut session = Session::new(id, door, self.state.clock.now_ms, waker);
         // Whoever comes while no password is set stays in when one is set later (Redis 7).
@@ -212,7 +218,6 @@ impl Baton<'_> {
     /// The session for a series of requests; None if it is closed.
     pub fn activate(&mut self, id: SessionId) -> Option<Active<'_>> {
         let session = self.state.sessions.remove(&id)?;
-        self.state.tick();
         self.state.keyspace.shared.clock.no_touch = session.no_touch;
         Some(Active { session: Some(session), state: &mut self.state, housekeeper: self.housekeeper })
     }
@@ -245,7 +250,6 @@ impl Baton<'_> {
 
     /// Expires keys, ends waits and sessions; gives the time until this should be done again.
     fn keep_house(&mut self, doomed: Vec<SessionId>) -> Duration {
-        self.state.tick();
         let state = &mut *self.state;
         doomed.into_iter().for_each(|session| connection::kill(state, session));
         state.request_rate.sample(state.monotonic_ns, state.stats.commands);

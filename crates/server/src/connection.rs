@@ -85,7 +85,7 @@ pub struct Connection {
 /// Requests decoded before the first is executed, so that their keys can be fetched from memory together.
 #[derive(Default)]
 struct Batch<'i> {
-    args: Vec<&'i [u8]>,
+    args: SmallVec<[&'i [u8]; BATCH_ARGUMENTS]>,
     /// Of each request: the end of its arguments in `args` and of its bytes in the input.
     ends: SmallVec<[(usize, usize); BATCH_REQUESTS]>,
     /// The end of the bytes looked at.
@@ -113,6 +113,8 @@ enum Ended {
 
 /// Most requests of a batch: enough to hide the latency of memory, few enough to stay in the nearest cache.
 const BATCH_REQUESTS: usize = 32;
+/// A batch with more arguments than that needs memory for them.
+const BATCH_ARGUMENTS: usize = 64;
 
 impl Connection {
     /// A new client's connection, without a session.

@@ -34,7 +34,7 @@ pub struct Sockets {
     events: Events,
     tcp: Option<TcpListener>,
     unix: Option<UnixListener>,
-    connections: Vec<Option<Connection>>,
+    connections: Vec<Option<Box<Connection>>>,
     /// Places in `connections` without one.
     free: Vec<usize>,
     /// Connections to look at in this turn, each once.
@@ -193,7 +193,7 @@ impl Sockets {
             self.free.push(index);
             return;
         }
-        self.connections[index] = Some(Connection::new(stream));
+        self.connections[index] = Some(Box::new(Connection::new(stream)));
         self.newcomers.push(Newcomer { token, address });
     }
 
@@ -204,7 +204,7 @@ impl Sockets {
 
     /// A connection that is not being served.
     pub fn get_mut(&mut self, token: Token) -> Option<&mut Connection> {
-        self.connections.get_mut(token.0 - FIRST_CONNECTION)?.as_mut()
+        self.connections.get_mut(token.0 - FIRST_CONNECTION)?.as_deref_mut()
     }
 
     /// Number of connections.
@@ -219,7 +219,7 @@ impl Sockets {
     }
 
     /// Puts a connection back after it was served.
-    pub fn put(&mut self, token: Token, mut connection: Connection) {
+    pub fn put(&mut self, token: Token, mut connection: Box<Connection>) {
         if self.missed {
             // Looking once too often costs a system call, looking once too rarely would lose a request.
             connection.readable = true;
@@ -229,7 +229,7 @@ impl Sockets {
     }
 
     /// Takes a connection out to serve it; None if it is being served or gone.
-    pub fn take(&mut self, token: Token) -> Option<Connection> {
+    pub fn take(&mut self, token: Token) -> Option<Box<Connection>> {
         self.connections.get_mut(token.0 - FIRST_CONNECTION)?.take()
     }
 
@@ -300,7 +300,7 @@ impl Sockets {
     pub fn remove_all(&mut self) -> Vec<u64> {
         let all = 0..self.connections.len();
         all.filter_map(|index| {
-            self.connections[index].as_mut().into_iter().for_each(Connection::send);
+            self.connections[index].iter_mut().for_each(|connection| connection.send());
             self.remove(index)
         })
         .collect()
