@@ -1,7 +1,11 @@
-//! The outside world as the engine sees it: clock and randomness (files and sleep join with the log).
+//! The outside world as the engine sees it: clock, randomness and the files of a data directory.
 //!
 //! Nothing below the server asks the operating system directly, so a test can replace the world and a seed replays a
 //! run (principle 6).
+
+pub mod files;
+
+pub use files::{FileReader, FileWriter, Files};
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
