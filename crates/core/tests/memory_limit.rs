@@ -150,6 +150,8 @@ fn assert_ok(reply: &Reply) {
 impl Drop for Client {
     fn drop(&mut self) {
         self.settle();
+        // With its threads gone, what the store holds is freed here, before the next test begins.
+        self.store.close();
     }
 }
 
