@@ -23,6 +23,8 @@ pub mod engine;
 
 pub mod keyspace;
 
+pub mod wal;
+
 pub mod txn;
 
 pub mod sql;
@@ -33,6 +35,7 @@ pub mod session;
 pub mod procedure;
 
 pub mod config;
+pub mod journal;
 pub mod readers;
 pub mod slowlog;
 pub mod state;

@@ -106,3 +106,5 @@ pub const SAVEPOINTS_MAX: usize = 1000;
 pub const TRACKED_CHANGES_MAX: usize = 4 << 20;
 /// Most elements picked with repetition by SRANDMEMBER and its kin: the one count that no data bounds.
 pub const SAMPLE_MAX: u64 = 1 << 22;
+/// Bytes waiting for the log past which nothing more is read from clients.
+pub const LOG_QUEUE_BYTES_MAX: usize = 64 << 20;

@@ -19,12 +19,14 @@ pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
 pub use crate::sql::packed::put as pack;
 pub use crate::table::datum::DatumRef as Value;
+pub use crate::wal::{Condition, Log, Lsn};
 pub use overrun::Overrun;
 
 use crate::command::{connection, dispatch, table, transact, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, SystemEnv};
 use crate::error::{Code, Error, Result};
+use crate::limits;
 use crate::memory;
 use crate::readers::Readers;
 use crate::reply::Reply;
@@ -66,6 +68,7 @@ struct Shared {
     closed: AtomicBool,
     /// Ours until the store is closed.
     directory: Mutex<Option<Directory>>,
+    log: Option<Log>,
 }
 
 /// The thread that expires keys and ends waits, and how to wake it.
@@ -80,6 +83,8 @@ struct Housekeeper {
 const HOUSEKEEPING_MS: u64 = 100;
 /// How often clients that have been idle for too long are looked for, milliseconds.
 const IDLE_LOOK_MS: i64 = 1000;
+/// How often a log that is behind is looked at.
+const LOG_PAUSE: Duration = Duration::from_millis(1);
 
 impl Store {
     /// Opens a store.
@@ -97,6 +102,7 @@ impl Store {
             housekeeper: Arc::default(),
             closed: AtomicBool::new(false),
             directory: Mutex::new(directory),
+            log: None,
         };
         let store = Store { shared: Arc::new(shared) };
         store.start_housekeeper();
@@ -119,6 +125,31 @@ impl Store {
     /// The running script or statement as seen without the baton, which it holds until it ends.
     pub fn overrun(&self) -> &Overrun {
         &self.shared.overrun
+    }
+
+    /// The log, if the store has one. Whoever sends a reply waits for what [`Active::promise`] says first.
+    #[inline]
+    pub fn log(&self) -> Option<&Log> {
+        self.shared.log.as_ref()
+    }
+
+    /// Waits until a record is durable (see [`Active::promise`]), and while the log is far behind. Not to be called by
+    /// whoever has the baton.
+    ///
+    /// # Errors
+    /// The log has failed: nobody knows whether the change survives.
+    pub fn keep(&self, promise: Lsn) -> Result<()> {
+        let Some(log) = &self.shared.log else { return Ok(()) };
+        while log.queued_bytes() > limits::LOG_QUEUE_BYTES_MAX && log.condition() != Condition::Failed {
+            std::thread::sleep(LOG_PAUSE);
+        }
+        if promise == 0 {
+            return Ok(());
+        }
+        log.wait(promise).map_err(|error| {
+            let text = format!("the change was made, but the log failed, so it may not survive: {error}");
+            Error::new(Code::MisConf, text)
+        })
     }
 
     /// True after [`Store::close`].
@@ -324,6 +355,13 @@ impl Active<'_> {
     #[inline]
     pub fn now_ns(&self) -> u64 {
         self.state.monotonic_ns
+    }
+
+    /// The record of the log that must be durable before the reply just given may leave; 0: it may leave at once.
+    #[inline]
+    pub fn promise(&mut self) -> Lsn {
+        let Some(session) = &mut self.session else { return 0 };
+        self.state.journal.promise(session, self.state.config.durability)
     }
 
     /// The session itself.

@@ -135,6 +135,7 @@ pub fn store(ctx: &mut Context<'_>, key: &[u8], shape: Shape, elements: &[Vec<Da
     if ctx.state.is_out_of_memory() {
         return Err(super::dispatch::out_of_memory());
     }
+    ctx.state.journal.check_write()?;
     let thresholds = ctx.state.keyspace.shared.thresholds.clone();
     let columns = if matches!(shape, Shape::Hash | Shape::ZSet) { 2 } else { 1 };
     let mut texts: Vec<Cow<'_, [u8]>> = Vec::with_capacity(elements.len() * columns);

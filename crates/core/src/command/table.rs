@@ -3,7 +3,7 @@
 use super::spec::Spec;
 use super::{
     bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, records,
-    script, server, set, sort, sql, string, transact, transaction, zset, zset_algebra, zset_range,
+    save, script, server, set, sort, sql, string, transact, transaction, zset, zset_algebra, zset_range,
 };
 use std::sync::LazyLock;
 
@@ -16,6 +16,7 @@ const FAMILIES: &[&[Spec]] = &[
     config::COMMANDS,
     info::COMMANDS,
     server::COMMANDS,
+    save::COMMANDS,
     debug::COMMANDS,
     string::COMMANDS,
     bitmap::COMMANDS,
