@@ -25,6 +25,8 @@ pub mod keyspace;
 
 pub mod txn;
 
+pub mod recovery;
+
 pub mod sql;
 
 pub mod pubsub;

@@ -106,3 +106,7 @@ pub const SAVEPOINTS_MAX: usize = 1000;
 pub const TRACKED_CHANGES_MAX: usize = 4 << 20;
 /// Most elements picked with repetition by SRANDMEMBER and its kin: the one count that no data bounds.
 pub const SAMPLE_MAX: u64 = 1 << 22;
+/// Bytes of saved keys that may wait to be written before a checkpoint stops walking on.
+pub const CHECKPOINT_WAITING_BYTES_MAX: usize = 4 << 20;
+/// Longest block of a checkpoint, bytes: a value is written in one, whatever its length.
+pub const CHECKPOINT_BLOCK_BYTES_MAX: usize = u32::MAX as usize;
