@@ -27,6 +27,8 @@ pub mod wal;
 
 pub mod txn;
 
+pub mod recovery;
+
 pub mod sql;
 
 pub mod pubsub;

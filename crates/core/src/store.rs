@@ -1,5 +1,7 @@
 //! The facade: open a store, take its baton, serve requests of sessions, close it.
 
+#[cfg(test)]
+mod checkpoint_tests;
 mod overrun;
 mod reading;
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub mod events;
 pub mod keys;
 mod place;
 pub mod reaper;
+pub mod saving;
 pub mod typed;
 pub mod waiting;
 pub mod watch;
@@ -44,6 +45,8 @@ pub struct Shared {
     pub clock: AccessClock,
     /// Frees what is big.
     pub reaper: reaper::Reaper,
+    /// The passes that save all keys.
+    pub epochs: saving::Epochs,
 }
 
 /// Counters of the keyspace.
@@ -93,7 +96,12 @@ impl Keyspace {
             changes.list.push(Change::Flush { db, kept: Some(kept) });
             return;
         }
-        self.shared.reaper.free(kept);
+        if kept.is_being_saved() {
+            // The pass that saves it takes it over.
+            drop(kept);
+        } else {
+            self.shared.reaper.free(kept);
+        }
         changes.other(|| Change::Flush { db, kept: None });
     }
 

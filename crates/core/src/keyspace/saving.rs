@@ -1,0 +1,268 @@
+//! Saves all keys as they were at one instant, a few at a time, while commands go on changing them.
+//!
+//! A *pass* gives each database that holds keys a [`Saver`], and then walks the databases in slices under the baton. An
+//! entry is saved once: by the walk, or, just before it is changed or removed, by the database itself, whoever asked for
+//! the change. Which entries are saved stands in their `epoch`; entries that are made meanwhile have it from birth, as
+//! they are not part of the instant. When a database is walked through its saver goes, so databases that are done, or
+//! were empty, cost nothing.
+//!
+//! The saver stays with its database and knows the number that this had: SWAPDB changes nothing. A database emptied by
+//! FLUSHDB takes the saver along, and comes to the pass when it is dropped, to be walked there; one that is put back
+//! (undo) goes on where it was.
+//!
+//! **Epochs** are 1 to 65535, in turn; 0 is the mark of no pass. The marks in databases are those of passes since the
+//! last one that came to its end, which marked every entry. So an epoch can only come again while a mark of it is left
+//! if 65534 passes in a row were given up; before that the marks are wiped.
+
+use super::Keyspace;
+use super::database::Database;
+use super::entry::{EntryRef, ValueRef};
+use crate::ds::number;
+use crate::limits;
+use crate::value::Op;
+use crate::value::codec;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// A batch is closed when it is this long, bytes.
+const BATCH_BYTES: usize = 128 << 10;
+/// What looking at an entry costs of a slice's budget, besides the bytes it is saved in.
+const LOOK_COST: usize = 64;
+
+/// Keys of one database, saved.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The number that the database had when the pass began.
+    pub db: usize,
+    /// How many keys begin here.
+    pub keys: u64,
+    /// For each: the key, and the operation that makes it (`value::op`).
+    pub bytes: Vec<u8>,
+}
+
+/// What the passes of a keyspace have to know of each other.
+#[derive(Default)]
+pub struct Epochs {
+    last: u16,
+    /// Passes begun since the last one that came to its end.
+    unfinished: u16,
+    running: Weak<Home>,
+}
+
+impl Epochs {
+    /// The epoch of the next pass, and whether all marks must be wiped first.
+    fn next(&mut self) -> (u16, bool) {
+        let wipe = self.unfinished == u16::MAX - 1;
+        self.unfinished = if wipe { 1 } else { self.unfinished + 1 };
+        self.last = self.last.checked_add(1).unwrap_or(1);
+        (self.last, wipe)
+    }
+}
+
+/// Where databases go that are dropped before they are walked through.
+#[derive(Default)]
+struct Home(Mutex<Vec<Database>>);
+
+impl Home {
+    fn databases(&self) -> std::sync::MutexGuard<'_, Vec<Database>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Saves the entries of one database.
+pub(super) struct Saver {
+    db: usize,
+    epoch: u16,
+    cursor: u64,
+    is_done: bool,
+    batch: Batch,
+    full: Vec<Batch>,
+    /// Dead when the pass was given up.
+    home: Weak<Home>,
+}
+
+impl Saver {
+    /// The mark of entries that need not be saved.
+    pub fn epoch(&self) -> u16 {
+        self.epoch
+    }
+
+    fn is_of(&self, home: &Arc<Home>) -> bool {
+        std::ptr::eq(self.home.as_ptr(), Arc::as_ptr(home))
+    }
+
+    /// An entry is about to change, or to go.
+    #[inline]
+    pub fn before_change(&mut self, entry: EntryRef<'_>) {
+        if entry.epoch() != self.epoch {
+            self.save_first(entry);
+        }
+    }
+
+    #[cold]
+    fn save_first(&mut self, entry: EntryRef<'_>) {
+        // A pass that was given up wants nothing any more.
+        if self.home.strong_count() > 0 {
+            self.save(entry);
+        }
+    }
+
+    /// Saves an entry and marks it; gives the bytes.
+    fn save(&mut self, entry: EntryRef<'_>) -> usize {
+        entry.set_epoch(self.epoch);
+        let out = &mut self.batch.bytes;
+        let before = out.len();
+        codec::put_bytes(out, entry.key());
+        match entry.value() {
+            ValueRef::Bytes(bytes) => Op::encode_put_string(bytes, entry.expire_at(), out),
+            ValueRef::Int(n) => Op::encode_put_string(&number::i64_text(n), entry.expire_at(), out),
+            ValueRef::Value(value) => Op::encode_put(value, entry.expire_at(), out),
+        }
+        let bytes = out.len() - before;
+        self.batch.keys += 1;
+        if self.batch.bytes.len() >= BATCH_BYTES {
+            self.close_batch();
+        }
+        bytes
+    }
+
+    fn close_batch(&mut self) {
+        let next = Batch { db: self.db, ..Batch::default() };
+        self.full.push(std::mem::replace(&mut self.batch, next));
+    }
+
+    /// Walks on through its database until about `budget` is spent; gives what was.
+    fn walk(&mut self, database: &Database, budget: usize) -> usize {
+        let mut spent = 0;
+        while !self.is_done && spent < budget {
+            spent += LOOK_COST;
+            let cursor = self.cursor;
+            self.cursor = database.scan(cursor, |entry| {
+                spent += LOOK_COST;
+                if entry.epoch() != self.epoch {
+                    spent += self.save(entry);
+                }
+            });
+            self.is_done = self.cursor == 0;
+        }
+        spent
+    }
+}
+
+impl Database {
+    fn save_some(&mut self, budget: usize) -> usize {
+        let Some(mut saver) = self.saver.take() else { return 0 };
+        let spent = saver.walk(self, budget);
+        self.saver = Some(saver);
+        spent
+    }
+
+    fn saver_of(&mut self, home: &Arc<Home>) -> Option<&mut Saver> {
+        self.saver.as_deref_mut().filter(|saver| saver.is_of(home))
+    }
+
+    /// Has it entries that are still to be saved?
+    pub(super) fn is_being_saved(&self) -> bool {
+        self.saver.as_ref().is_some_and(|saver| saver.home.strong_count() > 0)
+    }
+
+    /// The database is dropped: if it has entries to be saved, the pass takes it. True if it did.
+    #[cold]
+    pub(super) fn go_home(&mut self) -> bool {
+        let Some(home) = self.saver.as_ref().and_then(|saver| saver.home.upgrade()) else { return false };
+        home.databases().push(std::mem::take(self));
+        true
+    }
+}
+
+/// A pass over all databases. Dropped, it is given up.
+pub struct Pass {
+    epoch: u16,
+    home: Arc<Home>,
+    /// Databases that were emptied meanwhile.
+    emptied: Vec<Database>,
+    /// Databases that are not walked through yet, wherever they are.
+    left: usize,
+    output: Vec<Batch>,
+    output_bytes: usize,
+}
+
+impl Pass {
+    /// Begins to save the keys as they are now. `None` while another pass runs.
+    pub fn begin(keyspace: &mut Keyspace) -> Option<Pass> {
+        let epochs = &mut keyspace.shared.epochs;
+        if epochs.running.strong_count() > 0 {
+            return None;
+        }
+        let (epoch, wipe) = epochs.next();
+        let home = Arc::new(Home::default());
+        epochs.running = Arc::downgrade(&home);
+        let mut left = 0;
+        for (db, database) in keyspace.databases.iter_mut().enumerate() {
+            if wipe {
+                database.iter().for_each(|entry| entry.set_epoch(0));
+            }
+            let batch = Batch { db, ..Batch::default() };
+            let home = Arc::downgrade(&home);
+            let saver = || Saver { db, epoch, cursor: 0, is_done: false, batch, full: Vec::new(), home };
+            database.saver = (!database.is_empty()).then(|| Box::new(saver()));
+            left += usize::from(database.saver.is_some());
+        }
+        Some(Pass { epoch, home, emptied: Vec::new(), left, output: Vec::new(), output_bytes: 0 })
+    }
+
+    /// Works on for about `budget` (bytes saved, and 64 for each key looked at), unless a lot waits to be taken. True:
+    /// there is more to do. After false, and taking the output, all keys are saved.
+    pub fn slice(&mut self, keyspace: &mut Keyspace, budget: usize) -> bool {
+        self.emptied.append(&mut self.home.databases());
+        let mut left = budget;
+        for database in keyspace.databases.iter_mut().chain(&mut self.emptied) {
+            let Some(saver) = database.saver_of(&self.home) else { continue };
+            take_full(saver, &mut self.output, &mut self.output_bytes);
+            if left > 0 && self.output_bytes < limits::CHECKPOINT_WAITING_BYTES_MAX {
+                left = left.saturating_sub(database.save_some(left));
+                self.left -= usize::from(take_saved(database, &mut self.output, &mut self.output_bytes));
+            }
+        }
+        for database in self.emptied.extract_if(.., |database| database.saver.is_none()) {
+            keyspace.shared.reaper.free(database);
+        }
+        if self.left == 0 && keyspace.shared.epochs.last == self.epoch {
+            keyspace.shared.epochs.unfinished = 1;
+        }
+        self.left > 0
+    }
+
+    /// What was saved since the last call.
+    pub fn take_output(&mut self) -> Vec<Batch> {
+        self.output_bytes = 0;
+        std::mem::take(&mut self.output)
+    }
+
+    /// Gives the pass up.
+    pub fn abort(self, keyspace: &mut Keyspace) {
+        for database in &mut keyspace.databases {
+            database.saver = None;
+        }
+        // What was emptied meanwhile is freed away from the baton.
+        keyspace.shared.reaper.free(self);
+    }
+}
+
+fn take_full(saver: &mut Saver, output: &mut Vec<Batch>, output_bytes: &mut usize) {
+    *output_bytes += saver.full.iter().map(|batch| batch.bytes.len()).sum::<usize>();
+    output.append(&mut saver.full);
+}
+
+/// Takes what a database has saved; and its saver, if that is done.
+fn take_saved(database: &mut Database, output: &mut Vec<Batch>, output_bytes: &mut usize) -> bool {
+    let Some(saver) = &mut database.saver else { return false };
+    let is_done = saver.is_done;
+    if is_done && saver.batch.keys > 0 {
+        saver.close_batch();
+    }
+    take_full(saver, output, output_bytes);
+    if is_done {
+        database.saver = None;
+    }
+    is_done
+}
