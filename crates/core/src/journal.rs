@@ -10,6 +10,8 @@ use std::sync::Arc;
 /// The store's log. Without one there is nothing to wait for.
 pub struct Journal {
     log: Option<Log>,
+    /// Without a log: the number of the last checkpoint.
+    pub unlogged: Lsn,
     /// Checkpoints: the last one and the one that runs.
     pub saves: Saves,
 }
@@ -25,6 +27,10 @@ pub struct Saves {
     pub dirty_at: u64,
     /// How the last one ended; None: well.
     pub failed: Option<String>,
+    /// When one was last begun, seconds since 1970.
+    pub tried_s: i64,
+    /// Changes there had been when the one that runs began.
+    pub dirty_at_begin: u64,
     /// One is being made.
     pub running: bool,
     /// One shall be made soon.
@@ -35,6 +41,8 @@ pub struct Saves {
     pub took_ms: i64,
     /// Sessions that wait for the next one to end (SAVE).
     pub waiting: Vec<(SessionId, Arc<dyn Elsewhere>)>,
+    /// Sessions that wait for the one that runs.
+    pub served: Vec<(SessionId, Arc<dyn Elsewhere>)>,
 }
 
 impl Saves {
@@ -50,7 +58,7 @@ impl Saves {
 impl Journal {
     /// A store without a log, opened at `now_s`.
     pub fn none(now_s: i64) -> Journal {
-        Journal { log: None, saves: Saves { last_s: now_s, ..Saves::default() } }
+        Journal { log: None, unlogged: 0, saves: Saves { last_s: now_s, ..Saves::default() } }
     }
 
     /// Writes effects to `log` from now on.

@@ -23,8 +23,6 @@ pub mod engine;
 
 pub mod keyspace;
 
-pub mod wal;
-
 pub mod txn;
 
 pub mod recovery;

@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 mod checkpoint_tests;
+mod checkpointing;
+mod durable;
 mod overrun;
 mod reading;
 #[cfg(test)]
@@ -22,18 +24,22 @@ pub use crate::command::is_statement;
 pub use crate::sql::packed::put as pack;
 pub use crate::table::datum::DatumRef as Value;
 pub use crate::wal::{Condition, Log, Lsn};
+pub use crate::recovery::{Phase, Step};
+pub use durable::Progress;
 pub use overrun::Overrun;
 
 use crate::command::{connection, dispatch, table, transact, waiting};
 use crate::directory::Directory;
-use crate::env::{Env, SystemEnv};
+use crate::env::{Env, Files, SystemEnv};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::memory;
 use crate::readers::Readers;
 use crate::reply::Reply;
-use crate::session::{Door, Session, SessionId, Waker};
+use crate::session::{Door, Durability, Session, SessionId, Waker};
 use crate::state::State;
+use crate::wal::LogSettings;
+use checkpointing::Saver;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,6 +56,14 @@ pub struct Options {
     pub env: Option<Box<dyn Env>>,
     /// The data directory, which must be no other store's; None: in memory only.
     pub dir: Option<PathBuf>,
+    /// What replies promise; None: `interval` in a directory.
+    pub durability: Option<Durability>,
+    /// Files to use in the place of the directory's.
+    pub files: Option<Arc<dyn Files>>,
+    /// How the log works.
+    pub log: LogSettings,
+    /// Is told how far the opening is.
+    pub progress: Option<Progress>,
     /// Whether DEBUG may be used; it can undo and hold up everything, so it is for tests.
     pub debug_commands: bool,
 }
@@ -71,6 +85,7 @@ struct Shared {
     /// Ours until the store is closed.
     directory: Mutex<Option<Directory>>,
     log: Option<Log>,
+    saver: Arc<Saver>,
 }
 
 /// The thread that expires keys and ends waits, and how to wake it.
@@ -96,6 +111,11 @@ impl Store {
         let directory = options.dir.as_deref().map(Directory::claim).transpose()?;
         let mut state = State::new(env, table::TABLE.size());
         state.debug_allowed = options.debug_commands;
+        let files = options.files.or_else(|| directory.as_ref().map(durable::files));
+        let durability = options.durability.unwrap_or(Durability::Interval);
+        let data = files
+            .map(|files| durable::open(files, durability, options.log, options.progress, &mut state))
+            .transpose()?;
         let shared = Shared {
             overrun: Overrun::new(&state, opened),
             readers: state.readers.clone(),
@@ -104,11 +124,15 @@ impl Store {
             housekeeper: Arc::default(),
             closed: AtomicBool::new(false),
             directory: Mutex::new(directory),
-            log: None,
+            log: data.as_ref().and_then(|data| data.log.clone()),
+            saver: Arc::default(),
         };
         let store = Store { shared: Arc::new(shared) };
         store.start_housekeeper();
         reading::set_up(&store);
+        if let Some(data) = data {
+            store.start_saver(data)?;
+        }
         Ok(store)
     }
 
@@ -167,13 +191,29 @@ impl Store {
         self.enter().close_all();
         self.shared.readers.close();
         self.shared.housekeeper.ring();
+        self.shared.saver.ring();
         let mut threads = std::mem::take(&mut *self.shared.reader_threads.lock());
         threads.extend(self.shared.housekeeper.thread.lock().take());
         for thread in threads.into_iter().filter(|thread| thread.thread().id() != std::thread::current().id()) {
             // A panic in one of them was reported when it happened.
             let _ = thread.join();
         }
+        if let Some(log) = &self.shared.log
+            && let Err(error) = log.close()
+        {
+            self.enter().state.env.log(3, &format!("the end of the log is not safe: {error}"));
+        }
         self.shared.directory.lock().take();
+    }
+
+    fn start_saver(&self, data: durable::Data) -> Result<()> {
+        let (weak, saver) = (Arc::downgrade(&self.shared), self.shared.saver.clone());
+        let store = move || weak.upgrade().map(|shared| Store { shared });
+        let builder = std::thread::Builder::new().name("peryton-saver".into());
+        let thread = builder.spawn(move || checkpointing::run(&saver, &data, &store));
+        let thread = thread.map_err(|error| Error::err(format!("cannot start a thread: {error}")))?;
+        self.shared.reader_threads.lock().push(thread);
+        Ok(())
     }
 
     fn start_housekeeper(&self) {

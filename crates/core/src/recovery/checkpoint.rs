@@ -124,6 +124,11 @@ impl Run {
         Ok(())
     }
 
+    /// The record that it holds everything up to.
+    pub fn lsn(&self) -> u64 {
+        self.about.lsn
+    }
+
     /// Bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.writer.as_ref().map_or(0, Writer::length)

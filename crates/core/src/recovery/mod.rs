@@ -2,6 +2,7 @@
 
 pub mod checkpoint;
 mod format;
+pub mod open;
 mod reader;
 pub mod restore;
 mod tables;
@@ -11,4 +12,5 @@ mod writer;
 
 pub use checkpoint::{About, Run, Written};
 pub use format::{name_of, remove_others};
+pub use open::{Phase, Recovered, Step, recover};
 pub use restore::{Found, Loaded, Progress, RestoreError, list, load};
