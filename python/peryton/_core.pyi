@@ -25,7 +25,13 @@ class Store:
     """A store in this process."""
 
     def __new__(
-        cls, path: str | None = None, *, durability: str | None = None, maxmemory: int = 0, debug_commands: bool = False
+        cls,
+        path: str | None = None,
+        *,
+        durability: str | None = None,
+        maxmemory: int = 0,
+        debug_commands: bool = False,
+        progress: Callable[[str, int, int], object] | None = None,
     ) -> Store: ...
     def session(self, db: int = 0, *, protocol: int = 3) -> Session:
         """A new session in the keyspace `db`; `protocol` is the RESP version whose rules it follows."""

@@ -21,10 +21,10 @@ mod transaction_tests;
 
 pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
+pub use crate::recovery::{Phase, Step};
 pub use crate::sql::packed::put as pack;
 pub use crate::table::datum::DatumRef as Value;
 pub use crate::wal::{Condition, Log, Lsn};
-pub use crate::recovery::{Phase, Step};
 pub use durable::Progress;
 pub use overrun::Overrun;
 

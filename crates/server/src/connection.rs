@@ -220,7 +220,8 @@ impl Connection {
         let input = std::mem::take(&mut self.input);
         let mut start = 0;
         // A client that waits, or does not read, gets no answers either.
-        while !self.closing && !self.blocked && self.held_for == 0 && self.output.len() - self.sent < OUTPUT_PAUSE_BYTES {
+        while !self.closing && !self.blocked && self.held_for == 0 && self.output.len() - self.sent < OUTPUT_PAUSE_BYTES
+        {
             let buffer = &input[start..];
             match self.decoder.decode(buffer, &self.limits()) {
                 Ok(Parsed::Incomplete) => break,

@@ -1,9 +1,9 @@
 //! The sockets of one event loop: listeners, connections, and which of them have something to do.
 
 use crate::connection::{Connection, Stream};
-use peryton_core::store::Lsn;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Events, Interest, Poll, Token};
+use peryton_core::store::Lsn;
 use std::io;
 use std::time::{Duration, Instant};
 

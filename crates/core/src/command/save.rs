@@ -26,7 +26,15 @@ const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT);
 const FAST: Flags = Flags::LOADING.union(Flags::STALE).union(Flags::FAST);
 
 pub(super) const COMMANDS: &[Spec] = &[
-    row("save", save, 1, ADMIN.union(Flags::NO_MULTI), "1.0.0", "", "Makes a checkpoint, and answers when it is on disk."),
+    row(
+        "save",
+        save,
+        1,
+        ADMIN.union(Flags::NO_MULTI),
+        "1.0.0",
+        "",
+        "Makes a checkpoint, and answers when it is on disk.",
+    ),
     row("bgsave", bgsave, -1, ADMIN, "1.0.0", "[SCHEDULE]", "Begins a checkpoint."),
     row("bgrewriteaof", bgrewriteaof, 1, ADMIN, "1.0.0", "", "Begins a checkpoint, after which the older log goes."),
     Spec {

@@ -29,8 +29,18 @@ const fn row(name: &'static str, run: Run, usage: &'static str, summary: &'stati
 }
 
 pub(super) const COMMANDS: &[Spec] = &[
-    row("begin", bare, "[TRANSACTION] [READ ONLY] [DURABILITY SYNC | INTERVAL | NONE]", "Opens a transaction over tables and keys."),
-    row("start", bare, "TRANSACTION [READ ONLY] [DURABILITY SYNC | INTERVAL | NONE]", "Opens a transaction, as BEGIN does."),
+    row(
+        "begin",
+        bare,
+        "[TRANSACTION] [READ ONLY] [DURABILITY SYNC | INTERVAL | NONE]",
+        "Opens a transaction over tables and keys.",
+    ),
+    row(
+        "start",
+        bare,
+        "TRANSACTION [READ ONLY] [DURABILITY SYNC | INTERVAL | NONE]",
+        "Opens a transaction, as BEGIN does.",
+    ),
     row("commit", bare, "", "Makes everything in the transaction visible at once, or refuses with CONFLICT."),
     row("end", bare, "", "Ends the transaction as COMMIT does."),
     row("rollback", bare, "[TO savepoint]", "Forgets what was done in the transaction, or since a savepoint."),
