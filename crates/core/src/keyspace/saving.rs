@@ -243,6 +243,7 @@ impl Pass {
         for database in &mut keyspace.databases {
             database.saver = None;
         }
+        keyspace.shared.epochs.running = Weak::new();
         // What was emptied meanwhile is freed away from the baton.
         keyspace.shared.reaper.free(self);
     }
