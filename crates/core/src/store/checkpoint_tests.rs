@@ -187,7 +187,30 @@ impl Logged {
                               return redis.call('LPUSH', KEYS[1], 'x')";
                 self.ask(which, &["EVAL", script, "2", &k, &other, &w]);
             }
-            4..=13 => {
+            4 => {
+                let (k, n) = (format!("big{}", self.below(4)), self.below(4));
+                let script = "local k, n = KEYS[1], tonumber(ARGV[1]) \
+                    if n == 0 then return redis.call('SETRANGE', k, 1100000 + n, ARGV[2]) end \
+                    for i = 1, 1500 do local w = ARGV[2] .. i .. string.rep('b', 40) \
+                    if n == 1 then redis.call('RPUSH', k, w) elseif n == 2 then redis.call('SADD', k, w) \
+                    else redis.call('ZADD', k, i, w) redis.call('HSET', k .. 'h', w, i) end end";
+                let word = self.below(5).to_string();
+                self.ask(which, &["EVAL", script, "1", &k, &n.to_string(), &word]);
+            }
+            5 => {
+                let (k, n) = (format!("big{}", self.below(4)), self.below(1500));
+                let command = match self.below(7) {
+                    0 => format!("RPOP {k} 20"),
+                    1 => format!("SPOP {k} 20"),
+                    2 => format!("ZREMRANGEBYSCORE {k} {n} {}", n + 20),
+                    3 => format!("HDEL {k}h 1{n}{}", "b".repeat(40)),
+                    4 => format!("APPEND {k} {n}"),
+                    5 => format!("RENAME {k} big{}", self.below(4)),
+                    _ => format!("MOVE {k} {}", self.below(4)),
+                };
+                self.ask(which, &command.split(' ').collect::<Vec<_>>());
+            }
+            6..=13 => {
                 let statement = random_statement(&mut self.random);
                 self.ask(which, &["SQL", &statement]);
             }
