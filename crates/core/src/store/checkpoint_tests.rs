@@ -318,6 +318,6 @@ fn check_tables(tables: &Tables) {
 
 #[test]
 fn a_checkpoint_taken_while_commands_run_is_the_state_at_its_lsn() {
-    let copied: u64 = (0..40).map(check_a_checkpoint_taken_while_commands_run).sum();
-    assert!(copied > 25_000, "{copied} keys and rows were in checkpoints");
+    let copied: u64 = (0..14).map(check_a_checkpoint_taken_while_commands_run).sum();
+    assert!(copied > 9_000, "{copied} keys and rows were in checkpoints");
 }
