@@ -1,6 +1,6 @@
 //! Loads a checkpoint into an empty store.
 
-use super::format::{self, Counts, Kind};
+use super::format::{self, Counts, Header, Kind};
 use super::reader::{Block, Reader};
 use super::tables::Loading;
 use crate::env::Files;
@@ -120,6 +120,7 @@ pub fn load(
         loading: Loading::default(),
         things: Vec::new(),
         keys: 0,
+        empty: 0,
     };
     while let Some(block) = reader.next()? {
         let taken = loader.take(&block, reader.blocks());
@@ -133,8 +134,6 @@ pub fn load(
     Ok(Loaded { lsn, store, created_ms, things, keys, rows })
 }
 
-use super::format::Header;
-
 struct Loader<'a> {
     thresholds: Thresholds,
     keyspace: &'a mut Keyspace,
@@ -142,6 +141,8 @@ struct Loader<'a> {
     loading: Loading,
     things: Vec<(String, Vec<u8>)>,
     keys: u64,
+    /// Collections of which no piece has come yet.
+    empty: u64,
 }
 
 impl Loader<'_> {
@@ -168,13 +169,23 @@ impl Loader<'_> {
         let database = self.keyspace.databases.get_mut(db).ok_or(Malformed("no such database"))?;
         while !input.is_empty() {
             let key = codec::take_bytes(input)?;
-            let Op::Put(value, expire_at) = Op::decode(input, &self.thresholds)? else {
-                return Err(Malformed("a key without a value"));
-            };
-            if database.put(Entry::new(key, EntryValue::Value(value), expire_at)).is_some() {
-                return Err(Malformed("a key twice"));
+            match Op::decode(input, &self.thresholds)? {
+                Op::Put(value, expire_at) => {
+                    self.empty += u64::from(value.is_empty_collection());
+                    if database.put(Entry::new(key, EntryValue::Value(value), expire_at)).is_some() {
+                        return Err(Malformed("a key twice"));
+                    }
+                    self.keys += 1;
+                }
+                // A piece of a big value.
+                op => {
+                    let mut entry = database.get_mut(key).ok_or(Malformed("a piece of no key"))?;
+                    let value = entry.value_mut();
+                    let was_empty = value.is_empty_collection();
+                    value.apply(op, &self.thresholds)?;
+                    self.empty -= u64::from(was_empty && !value.is_empty_collection());
+                }
             }
-            self.keys += 1;
         }
         Ok(())
     }
@@ -182,6 +193,9 @@ impl Loader<'_> {
     fn end(&mut self, payload: &[u8], blocks: u64) -> Decoded<()> {
         let Loading { tables, views, rows, .. } = self.loading;
         let counts = Counts { blocks, things: self.things.len() as u64, tables, views, rows, keys: self.keys };
+        if self.empty > 0 {
+            return Err(Malformed("a collection without elements"));
+        }
         if counts.are(payload) { Ok(()) } else { Err(Malformed("not as much of everything as was written")) }
     }
 }

@@ -218,9 +218,7 @@ impl Loading {
 
     /// Ends it: makes the indexes.
     pub fn finish(self, tables: &mut Tables) -> Result<()> {
-        for def in &self.defs {
-            tables.restore_definition(def.id, Some(def))?;
-        }
+        tables.build_indexes(&self.defs)?;
         if let Some(marks) = self.marks {
             tables.catalog.resume(marks);
         }
