@@ -2,6 +2,7 @@
 
 use crate::ds::number;
 use crate::error::{Error, Result};
+use crate::keyspace::evict::{POLICIES, Policy};
 use crate::keyspace::{EventClass, Keyspace};
 use crate::limits;
 use crate::session::Durability;
@@ -14,7 +15,11 @@ pub struct Config {
     /// Most bytes of memory; 0 is no limit.
     pub maxmemory: u64,
     /// What to evict at the limit.
-    pub maxmemory_policy: String,
+    pub maxmemory_policy: Policy,
+    /// How many keys are looked at before one is evicted.
+    pub maxmemory_samples: usize,
+    /// How long a request may be held up by evicting, from 0 (not at all) to 100 (for as long as it takes).
+    pub maxmemory_eviction_tenacity: u32,
     /// Requests slower than this go to the slow log, microseconds; negative: none.
     pub slowlog_log_slower_than_us: i64,
     /// Entries kept in the slow log.
@@ -89,7 +94,9 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             maxmemory: 0,
-            maxmemory_policy: "noeviction".into(),
+            maxmemory_policy: Policy::NoEviction,
+            maxmemory_samples: 5,
+            maxmemory_eviction_tenacity: 10,
             slowlog_log_slower_than_us: 10_000,
             slowlog_max_len: 128,
             busy_reply_threshold_ms: 5000,
@@ -114,7 +121,7 @@ impl Default for Config {
 }
 
 /// Settings that clients and test suites read or set, which change nothing here.
-const INERT: [(&str, &str, Check); 12] = [
+const INERT: [(&str, &str, Check); 11] = [
     ("save", "", Check::None),
     ("databases", "16", Check::Immutable),
     ("tcp-keepalive", "300", Check::Integer(0..=I32_MAX)),
@@ -125,7 +132,6 @@ const INERT: [(&str, &str, Check); 12] = [
     ("lazyfree-lazy-server-del", "yes", Check::YesOrNo),
     ("lazyfree-lazy-user-del", "yes", Check::YesOrNo),
     ("activedefrag", "no", Check::YesOrNo),
-    ("maxmemory-samples", "5", Check::Integer(1..=I32_MAX)),
     ("proto-max-bulk-len", "536870912", Check::Fixed(limits::BULK_BYTES_MAX as i64)),
 ];
 
@@ -204,22 +210,15 @@ fn size(text: &str, bounds: RangeInclusive<i64>) -> Checked<usize> {
     Ok(within(bytes(text)?, bounds)? as usize)
 }
 
-fn one_of(text: &str, words: &'static [&'static str]) -> Checked<&'static str> {
+fn one_of(text: &str, words: &[&'static str]) -> Checked<&'static str> {
     let found = words.iter().find(|word| word.eq_ignore_ascii_case(text));
     found.copied().ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", ")).into())
 }
 
-/// Policies of Redis 7.
-const POLICIES: [&str; 8] = [
-    "volatile-lru",
-    "volatile-lfu",
-    "volatile-random",
-    "volatile-ttl",
-    "allkeys-lru",
-    "allkeys-lfu",
-    "allkeys-random",
-    "noeviction",
-];
+fn policy(text: &str) -> Checked<Policy> {
+    let name = one_of(text, &POLICIES.map(|(name, _)| name))?;
+    Ok(POLICIES.iter().find(|(known, _)| *known == name).map(|(_, policy)| *policy).unwrap_or_default())
+}
 
 /// A threshold that is a number of elements, or of bytes.
 macro_rules! threshold {
@@ -241,11 +240,28 @@ pub static PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "maxmemory-policy",
-        get: |c, _| c.maxmemory_policy.clone(),
-        set: |c, _, v| {
-            c.maxmemory_policy = one_of(v, &POLICIES)?.to_string();
-            Ok(())
-        },
+        get: |c, _| c.maxmemory_policy.name().into(),
+        set: |c, _, v| policy(v).map(|policy| c.maxmemory_policy = policy),
+    },
+    Parameter {
+        name: "maxmemory-samples",
+        get: |c, _| c.maxmemory_samples.to_string(),
+        set: |c, _, v| integer(v, 1..=I32_MAX).map(|n| c.maxmemory_samples = n),
+    },
+    Parameter {
+        name: "maxmemory-eviction-tenacity",
+        get: |c, _| c.maxmemory_eviction_tenacity.to_string(),
+        set: |c, _, v| integer(v, 0..=100).map(|n| c.maxmemory_eviction_tenacity = n),
+    },
+    Parameter {
+        name: "lfu-log-factor",
+        get: |_, k| k.shared.clock.log_factor.to_string(),
+        set: |_, k, v| integer(v, 0..=I32_MAX).map(|n| k.shared.clock.log_factor = n),
+    },
+    Parameter {
+        name: "lfu-decay-time",
+        get: |_, k| k.shared.clock.decay_minutes.to_string(),
+        set: |_, k, v| integer(v, 0..=I32_MAX).map(|n| k.shared.clock.decay_minutes = n),
     },
     Parameter {
         name: "slowlog-log-slower-than",

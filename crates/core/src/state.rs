@@ -46,6 +46,19 @@ pub struct Stats {
     pub errors_total: u64,
 }
 
+/// Whether memory is short, as the last request found it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shortage {
+    /// More is used than may be, and no key could be evicted.
+    pub is_full: bool,
+    /// More is used than may be, and the rest of the eviction waits for the next request or the housekeeper.
+    pub goes_on: bool,
+    /// Since when more has been used than may be, on the monotonic clock, nanoseconds.
+    pub since_ns: Option<u64>,
+    /// How long that was so before, nanoseconds.
+    pub total_ns: u64,
+}
+
 /// Calls and time of one command.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CommandStats {
@@ -93,6 +106,8 @@ pub struct State {
     pub statement_watch: Arc<Watch>,
     /// How many requests are executed a second.
     pub request_rate: Meter,
+    /// What became of the memory limit.
+    pub shortage: Shortage,
     /// Slow requests.
     pub slowlog: SlowLog,
     /// All sessions but the one being served.
@@ -128,13 +143,15 @@ impl State {
         let now_us = env.now_us();
         let wall_at_ns = env.monotonic_ns();
         let clock = Clock { now_ms: now_us / 1000, now_us, steady_ns: wall_at_ns };
+        let mut keyspace = Keyspace::new(limits::DATABASES);
+        keyspace.shared.coarse_ms = clock.now_ms;
         let run_id = (0..3).map(|_| format!("{:016x}", env.random_u64())).collect::<String>()[..40].to_string();
         State {
             clock,
             monotonic_ns: wall_at_ns,
             random: Xoshiro::from_seed(env.random_u64()),
             env,
-            keyspace: Keyspace::new(limits::DATABASES),
+            keyspace,
             tables: Tables::new(Box::new(crate::engine::Memory::new())),
             transactions: Transactions::default(),
             sql: Sql::default(),
@@ -146,6 +163,7 @@ impl State {
             readers: Readers::default(),
             statement_watch: Arc::default(),
             request_rate: Meter::default(),
+            shortage: Shortage::default(),
             slowlog: SlowLog::default(),
             sessions: HashMap::new(),
             deadlines: BTreeSet::new(),
@@ -187,10 +205,16 @@ impl State {
         Clock { now_ms: now_us / 1000, now_us, steady_ns: monotonic_ns }
     }
 
-    /// True when the memory limit is reached.
+    /// True when more memory is used than may be. What is about to be freed does not count.
     #[inline]
-    pub fn is_out_of_memory(&self) -> bool {
-        self.config.maxmemory != 0 && crate::memory::used() > self.config.maxmemory
+    pub fn is_over_limit(&self) -> bool {
+        self.config.maxmemory != 0 && crate::memory::used() > self.config.maxmemory && self.stays_over_limit()
+    }
+
+    #[cold]
+    fn stays_over_limit(&self) -> bool {
+        let reaper = &self.keyspace.shared.reaper;
+        crate::memory::used() > self.config.maxmemory.saturating_add(reaper.pending_bytes())
     }
 
     /// Counts an error reply.

@@ -28,7 +28,7 @@ pub use crate::wal::{Condition, Log, Lsn};
 pub use durable::Progress;
 pub use overrun::Overrun;
 
-use crate::command::{connection, dispatch, table, transact, waiting};
+use crate::command::{connection, dispatch, room, table, transact, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, Files, SystemEnv};
 use crate::error::{Code, Error, Result};
@@ -340,7 +340,9 @@ impl<'a> Baton<'a> {
             slice += 1;
         }
         dispatch::commit_alone(state, effect);
-        if slice == 10 {
+        state.keyspace.shared.coarse_ms = now_ms;
+        let evicting = room::keep_house(state);
+        if slice == 10 || evicting {
             return Duration::from_millis(1);
         }
         let until_next = next.map_or(HOUSEKEEPING_MS as i64, |deadline| deadline - state.clock.now_ms);

@@ -1,6 +1,7 @@
 //! CONFIG GET, SET, RESETSTAT and REWRITE.
 
 use super::context::Context;
+use super::room;
 use super::server::{container, help};
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use crate::config;
@@ -61,15 +62,22 @@ fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     }
     // All or none: a copy is changed first.
     let mut changed = ctx.state.config.clone();
-    let thresholds = ctx.state.keyspace.shared.thresholds.clone();
+    let shared = &ctx.state.keyspace.shared;
+    let (thresholds, clock) = (shared.thresholds.clone(), shared.clock);
     for (name, value) in &pairs {
         if let Err(error) = config::set(&mut changed, &mut ctx.state.keyspace, name, value) {
-            ctx.state.keyspace.shared.thresholds = thresholds;
+            let shared = &mut ctx.state.keyspace.shared;
+            (shared.thresholds, shared.clock) = (thresholds, clock);
             return Err(error);
         }
     }
-    ctx.state.keyspace.shared.clock.lfu = changed.maxmemory_policy.ends_with("lfu");
+    ctx.state.keyspace.shared.clock.lfu = changed.maxmemory_policy.is_lfu();
+    let limit_moved = changed.maxmemory != ctx.state.config.maxmemory;
     ctx.state.config = changed;
+    if limit_moved {
+        // As in Redis, keys begin to go with the command that lowers the limit.
+        room::make(ctx.state, ctx.session);
+    }
     Ok(Reply::Ok)
 }
 

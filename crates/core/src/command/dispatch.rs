@@ -1,9 +1,10 @@
 //! One gate and one executor: every request passes here, whichever door, transaction or script it comes from.
 
 use super::context::{Context, Origin};
+use super::room::out_of_memory;
 use super::spec::{Flags, Spec};
 use super::table::{Command, TABLE};
-use super::{deliver, transact, transaction, waiting};
+use super::{deliver, room, transact, transaction, waiting};
 use crate::ds::hash;
 use crate::error::{Code, Error};
 use crate::limits;
@@ -94,7 +95,7 @@ pub fn find(name: &[u8], args: &[&[u8]]) -> Result<&'static Command, Error> {
 }
 
 /// Every refusal, in the order in which Redis makes them.
-fn gate(state: &State, session: &Session, command: &Command, args: &[&[u8]]) -> Result<(), Error> {
+fn gate(state: &mut State, session: &mut Session, command: &Command, args: &[&[u8]]) -> Result<(), Error> {
     let spec = command.spec;
     if !spec.accepts(args.len()) {
         return Err(wrong_arity(spec.name));
@@ -110,7 +111,8 @@ fn gate(state: &State, session: &Session, command: &Command, args: &[&[u8]]) -> 
     if session.multi.is_some() && spec.flags.contains(Flags::NO_MULTI) {
         return Err(Error::err("Command not allowed inside a transaction"));
     }
-    if needs_memory(session, command) && state.is_out_of_memory() {
+    // Whatever the command, keys go when memory is short, as in Redis.
+    if state.config.maxmemory != 0 && !room::make(state, session) && needs_memory(session, command) {
         return Err(out_of_memory());
     }
     if spec.flags.intersects(Flags::WRITE) || session.multi.is_some() {
@@ -140,11 +142,14 @@ fn check_log(state: &State, session: &Session, spec: &Spec) -> Result<(), Error>
     if writes || queue_writes() { state.journal.check_write() } else { Ok(()) }
 }
 
-/// May the command not run when memory is short? EXEC is what its queue is.
-#[inline]
+/// May the command not run when memory is short? EXEC is what its queue is, and a queue must not grow.
+#[cold]
 fn needs_memory(session: &Session, command: &Command) -> bool {
-    let queue = || command.spec.name == "exec" && session.multi.as_ref().is_some_and(|multi| multi.denyoom);
-    command.spec.flags.contains(Flags::DENYOOM) || session.multi.is_some() && queue()
+    command.spec.flags.contains(Flags::DENYOOM)
+        || session.multi.as_ref().is_some_and(|multi| match command.spec.name {
+            "exec" => multi.denyoom,
+            name => !["discard", "quit", "reset"].contains(&name),
+        })
 }
 
 /// Runs a command that has passed the gate. The effect stays open: the outermost caller commits it.
@@ -240,11 +245,6 @@ fn refuse_script(state: &mut State, command: Option<&Command>, error: Error) -> 
     Reply::Error(error)
 }
 
-/// "command not allowed when used memory > 'maxmemory'." (Redis 7's text).
-pub fn out_of_memory() -> Error {
-    Error::new(Code::Oom, "command not allowed when used memory > 'maxmemory'.")
-}
-
 /// Makes an effect final: counts it, hands it to the log, tells subscribers, serves those who waited for it.
 #[inline]
 pub fn commit(state: &mut State, session: &mut Session, effect: Effect) {
@@ -271,9 +271,14 @@ pub fn commit_quietly(state: &mut State, session: &mut Session, mut effect: Effe
 /// [`commit`] for changes that no session asked for, such as expiry.
 pub fn commit_alone(state: &mut State, effect: Effect) {
     if !effect.is_empty() {
-        let mut nobody = Session::new(0, Door::Embedded, state.clock.now_ms, Arc::new(NoWaker));
+        let mut nobody = nobody(state);
         commit(state, &mut nobody, effect);
     }
+}
+
+/// A session for what no session asked for.
+pub fn nobody(state: &State) -> Session {
+    Session::new(0, Door::Embedded, state.clock.now_ms, Arc::new(NoWaker))
 }
 
 fn queue(state: &mut State, session: &mut Session, command: &Command, args: &[&[u8]]) -> Reply {

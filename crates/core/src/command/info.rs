@@ -129,12 +129,17 @@ fn memory_section(ctx: &Context<'_>, lines: &mut Lines) {
     lines.bytes("used_memory_peak", memory::peak().max(used));
     lines.bytes("total_system_memory", memory::system_total());
     lines.bytes("maxmemory", ctx.state.config.maxmemory);
-    lines.field("maxmemory_policy", &ctx.state.config.maxmemory_policy);
+    lines.field("maxmemory_policy", ctx.state.config.maxmemory_policy.name());
     lines.field("mem_fragmentation_ratio", format!("{:.2}", resident as f64 / used.max(1) as f64));
     lines.field("mem_fragmentation_bytes", resident as i64 - used as i64);
+    let reaper = &ctx.state.keyspace.shared.reaper;
+    let (pending, freed) = reaper.counts();
+    // Replicas' buffers and the log's are what Redis leaves out: we have none of the former, and count the latter.
+    lines.field("mem_not_counted_for_evict", reaper.pending_bytes());
     lines.field("mem_allocator", "mimalloc");
     lines.field("active_defrag_running", 0);
-    lines.field("lazyfree_pending_objects", 0);
+    lines.field("lazyfree_pending_objects", pending);
+    lines.field("lazyfreed_objects", freed);
 }
 
 fn stats(ctx: &Context<'_>, lines: &mut Lines) {
@@ -146,6 +151,10 @@ fn stats(ctx: &Context<'_>, lines: &mut Lines) {
     lines.field("rejected_connections", 0);
     lines.field("expired_keys", keys.expired);
     lines.field("evicted_keys", keys.evicted);
+    let shortage = &ctx.state.shortage;
+    let current_ns = shortage.since_ns.map_or(0, |since_ns| ctx.state.monotonic_ns.saturating_sub(since_ns));
+    lines.field("total_eviction_exceeded_time", (shortage.total_ns + current_ns) / 1_000_000);
+    lines.field("current_eviction_exceeded_time", current_ns / 1_000_000);
     lines.field("keyspace_hits", keys.hits);
     lines.field("keyspace_misses", keys.misses);
     lines.field("pubsub_channels", ctx.state.pubsub.channels());

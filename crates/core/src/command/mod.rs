@@ -5,6 +5,7 @@ pub mod context;
 pub mod deliver;
 pub mod dispatch;
 pub mod key_spec;
+pub mod room;
 pub mod spec;
 pub mod table;
 pub mod waiting;

@@ -3,6 +3,7 @@
 use super::arguments::{integer, is};
 use super::context::Context;
 use super::dispatch::{self, ScriptMode};
+use super::room;
 use super::server::{container, help};
 use super::spec::{Find, Flags, Group, Keys, Run, Spec, Use};
 use crate::error::{Code, Error, Result};
@@ -165,14 +166,14 @@ struct Prepared {
 fn prepare(ctx: &mut Context<'_>, lua: &mut Lua, id: ScriptId, read_only: bool) -> Result<Prepared> {
     let script = ctx.state.scripts.registry.get(id).ok_or_else(no_script)?;
     lua.prepare(id, script)?;
-    let (flags, is_full) = (script.flags, ctx.state.is_out_of_memory());
+    let (flags, is_full) = (script.flags, ctx.state.shortage.is_full);
     let no_writes = flags.contains(ScriptFlags::NO_WRITES);
     if flags.contains(ScriptFlags::DECLARED) {
         if read_only && !no_writes {
             return Err(Error::err("Can not execute a script with write flag using *_ro command."));
         }
         if is_full && !no_writes && !flags.contains(ScriptFlags::ALLOW_OOM) {
-            return Err(dispatch::out_of_memory());
+            return Err(room::out_of_memory());
         }
     }
     let ignores_memory_limit = !is_full || flags.contains(ScriptFlags::ALLOW_OOM);

@@ -2,7 +2,7 @@
 
 use super::context::{Context, Origin};
 use super::spec::{Flags, Group, Keys, Run, Spec};
-use super::{dispatch, sql_keys, transact};
+use super::{dispatch, room, sql_keys, transact};
 use crate::ds::number;
 use crate::engine::{Capabilities, Source, TableMemory, Wanted};
 use crate::error::{Code, Error, Result};
@@ -298,11 +298,9 @@ impl Host for Statement<'_, '_> {
         self.ctx.state.tables.engine().memory(table).ok()
     }
 
-    fn check_memory(&self) -> Result<()> {
-        if self.ctx.state.is_out_of_memory() {
-            return Err(Error::new(Code::Oom, "command not allowed when used memory > 'maxmemory'."));
-        }
-        Ok(())
+    #[inline]
+    fn make_room(&mut self) -> Result<()> {
+        room::make_for_rows(self.ctx)
     }
 
     fn fetch(&mut self, wanted: &Wanted) -> Result<()> {

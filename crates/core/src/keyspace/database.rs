@@ -117,15 +117,25 @@ impl Database {
         Some(EntryMut { database: self, hash: key.hash, at, entry })
     }
 
-    /// Sets value and deadline of a key, in the old entry's place if there is one. True if there was.
+    /// Sets value and deadline of a key, in the old entry's place if there is one. True if there was. `access` is
+    /// what its access clock says then.
     #[inline]
-    pub fn set<'k>(&mut self, key: impl Into<HashedKey<'k>>, value: EntryValue<'_>, expire_at: Option<i64>) -> bool {
+    pub fn set<'k>(
+        &mut self,
+        key: impl Into<HashedKey<'k>>,
+        value: EntryValue<'_>,
+        expire_at: Option<i64>,
+        access: u32,
+    ) -> bool {
         let key = key.into();
         if let Some(mut entry) = self.get_mut(key) {
             entry.set(value, expire_at);
+            entry.entry().set_access(access);
             return true;
         }
-        self.insert_new(key.hash, Entry::new(key.bytes, value, expire_at));
+        let entry = Entry::new(key.bytes, value, expire_at);
+        entry.as_ref().set_access(access);
+        self.insert_new(key.hash, entry);
         false
     }
 
@@ -172,6 +182,11 @@ impl Database {
     /// All entries, in no order.
     pub fn iter(&self) -> impl Iterator<Item = EntryRef<'_>> {
         self.keys.iter().map(|slot| self.borrowed(slot))
+    }
+
+    /// All entries with a deadline, in no order.
+    pub fn iter_with_deadline(&self) -> impl Iterator<Item = EntryRef<'_>> {
+        self.deadlines.iter().map(|slot| self.borrowed(slot))
     }
 
     /// An entry at random, each with the same chance.

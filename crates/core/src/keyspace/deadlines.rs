@@ -81,6 +81,11 @@ impl Deadlines {
         self.dict.random(random).map(Timed::slot)
     }
 
+    /// All entries, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = EntrySlot> {
+        self.dict.iter().map(Timed::slot)
+    }
+
     fn timed(&self, slot: EntrySlot, at_ms: i64) -> Timed {
         Timed::new(slot, at_ms.div_euclid(1000).clamp(self.reference_s, self.reference_s + AHEAD_MAX_S))
     }

@@ -117,6 +117,21 @@ impl<'a> Keys<'a> {
         self.changes.event(EventClass::EXPIRED, "expired", self.db, key.bytes);
     }
 
+    /// Removes the key for want of memory; false if it is gone already.
+    pub fn evict(&mut self, key: &[u8]) -> bool {
+        self.shared.reaper.hurried = true;
+        let existed = self.remove_hashed(key.into());
+        self.shared.reaper.hurried = false;
+        if !existed {
+            return false;
+        }
+        self.shared.stats.evicted += 1;
+        self.changes.dirty += 1;
+        self.shared.watches.touch(self.db, key);
+        self.changes.event(EventClass::EVICTED, "evicted", self.db, key);
+        true
+    }
+
     #[inline]
     fn live(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
         self.expire_if_due(key);
@@ -131,14 +146,14 @@ impl<'a> Keys<'a> {
     /// The entry, if it lives, for a command that will change it: marked as used, but not counted.
     #[inline]
     fn own(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
-        let (clock, now_ms) = (self.shared.clock, self.now_ms);
+        let (clock, now_ms) = (self.shared.clock.draw(), self.now_ms);
         self.live(key).inspect(|entry| clock.touch(*entry, now_ms))
     }
 
     /// The entry, if it lives, for a command that reads it: marked as used, and counted.
     #[inline]
     fn read(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
-        let (clock, now_ms) = (self.shared.clock, self.now_ms);
+        let (clock, now_ms) = (self.shared.clock.draw(), self.now_ms);
         self.glance(key).inspect(|entry| clock.touch(*entry, now_ms))
     }
 
@@ -174,7 +189,7 @@ impl<'a> Keys<'a> {
 
     /// TOUCH: true if the key exists, which is then marked as used, whatever CLIENT NO-TOUCH says (Redis 7.2).
     pub fn touch(&mut self, key: &[u8]) -> bool {
-        let (clock, now_ms) = (self.shared.clock, self.now_ms);
+        let (clock, now_ms) = (self.shared.clock.draw(), self.now_ms);
         self.glance(key.into()).inspect(|entry| clock.mark(*entry, now_ms)).is_some()
     }
 
@@ -217,8 +232,8 @@ impl<'a> Keys<'a> {
 
     /// How often a key is used, on Redis's logarithmic scale.
     pub fn frequency(&mut self, key: &[u8]) -> Option<u8> {
-        let now_ms = self.now_ms;
-        self.inspect(key).map(|entry| super::access::frequency(entry.access(), now_ms))
+        let (clock, now_ms) = (self.shared.clock, self.now_ms);
+        self.inspect(key).map(|entry| clock.frequency(entry.access(), now_ms))
     }
 
     /// A key's deadline, milliseconds since 1970: None without key, `Some(None)` without deadline.
@@ -385,9 +400,10 @@ impl<'a> Keys<'a> {
             Expiry::At(deadline) => Some(deadline),
             Expiry::Keep => self.database.get(hashed).and_then(EntryRef::expire_at),
         };
+        let access = self.access_when_set(hashed);
         let recorded = !self.changes.wants.is_empty() && self.record_put(hashed, || Value::string(bytes), expire_at);
         let freed = self.free_boxed(hashed);
-        let replaced = self.database.set(hashed, value, expire_at);
+        let replaced = self.database.set(hashed, value, expire_at, access);
         if !(recorded || freed || replaced) {
             self.changes.event(EventClass::NEW, "new", self.db, key);
         }
@@ -403,6 +419,7 @@ impl<'a> Keys<'a> {
         let key: Box<[u8]> = entry.as_ref().key().into();
         let hashed = HashedKey::from(&key[..]);
         self.expire_if_due(hashed);
+        entry.as_ref().set_access(self.access_when_set(hashed));
         let recorded = !self.changes.wants.is_empty()
             && self.record_put(hashed, || entry.as_ref().cloned_value(), entry.as_ref().expire_at());
         match self.database.put(entry) {
@@ -410,6 +427,14 @@ impl<'a> Keys<'a> {
             None if recorded => {}
             None => self.changes.event(EventClass::NEW, "new", self.db, &key),
         }
+    }
+
+    /// What the access clock of a key says when it gets a value: that counts as a use, and the count goes on.
+    #[inline]
+    fn access_when_set(&mut self, key: HashedKey<'_>) -> u32 {
+        let clock = self.shared.clock.draw();
+        let before = if clock.lfu { self.database.get(key).map(EntryRef::access) } else { None };
+        before.map_or_else(|| clock.start(self.now_ms), |access| clock.after(access, self.now_ms))
     }
 
     /// Records that a key gets a value; the old one, if it is wanted, is taken out for it. True if one was.
@@ -440,10 +465,7 @@ impl<'a> Keys<'a> {
     }
 
     fn free(&mut self, entry: Entry) {
-        let is_big = matches!(entry.as_ref().value(), ValueRef::Value(value) if value.is_big());
-        if is_big {
-            self.shared.reaper.free(entry);
-        }
+        self.shared.reaper.free_entry(entry);
     }
 
     /// Removes a key; false if there is none. The caller notifies.
@@ -531,7 +553,8 @@ impl<'a> Keys<'a> {
             let (db, bytes) = (self.db, key.bytes.into());
             self.changes.list.push(Change::Key { db, key: bytes, redo: None, undo: Some(Op::Remove) });
         }
-        self.database.set(key, EntryValue::Value(value), None);
+        let access = self.shared.clock.start(self.now_ms);
+        self.database.set(key, EntryValue::Value(value), None, access);
         self.changes.event(EventClass::NEW, "new", self.db, key.bytes);
     }
 

@@ -6,6 +6,7 @@ pub mod database;
 mod deadlines;
 pub mod entry;
 pub mod events;
+pub mod evict;
 pub mod keys;
 mod place;
 pub mod reaper;
@@ -14,6 +15,7 @@ pub mod typed;
 pub mod waiting;
 pub mod watch;
 
+pub use access::AccessClock;
 pub use changes::{Change, Changes, Wants};
 pub use events::{Event, EventClass};
 pub use keys::Keys;
@@ -43,10 +45,14 @@ pub struct Shared {
     pub stats: Stats,
     /// How accesses are remembered.
     pub clock: AccessClock,
+    /// The present, about: what is put back or done again counts as used then. Milliseconds since 1970.
+    pub coarse_ms: i64,
     /// Frees what is big.
     pub reaper: reaper::Reaper,
     /// The passes that save all keys.
     pub epochs: saving::Epochs,
+    /// Keys that may have to go.
+    pub evictor: evict::Evictor,
 }
 
 /// Counters of the keyspace.
@@ -60,15 +66,6 @@ pub struct Stats {
     pub expired: u64,
     /// Keys removed for want of memory.
     pub evicted: u64,
-}
-
-/// What is written into an entry when it is used.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AccessClock {
-    /// Count uses (LFU) instead of noting their time (LRU).
-    pub lfu: bool,
-    /// The session being served leaves no trace of its uses (CLIENT NO-TOUCH).
-    pub no_touch: bool,
 }
 
 impl Keyspace {
@@ -129,7 +126,9 @@ impl Keyspace {
         let database = &mut self.databases[db];
         match op {
             Op::Put(value, expire_at) => {
-                database.put(entry::Entry::new(key, entry::EntryValue::Value(value), expire_at));
+                let entry = entry::Entry::new(key, entry::EntryValue::Value(value), expire_at);
+                entry.as_ref().set_access(self.shared.clock.start(self.shared.coarse_ms));
+                database.put(entry);
             }
             Op::Remove => {
                 database.remove(key);
@@ -141,7 +140,8 @@ impl Keyspace {
                 if let Some(empty) = op.empty_value()
                     && database.get(key).is_none()
                 {
-                    database.set(key, entry::EntryValue::Value(empty), None);
+                    let access = self.shared.clock.start(self.shared.coarse_ms);
+                    database.set(key, entry::EntryValue::Value(empty), None, access);
                 }
                 let mut entry = database.get_mut(key).ok_or(Malformed("a change of a key that does not exist"))?;
                 let value = entry.value_mut();

@@ -72,8 +72,8 @@ pub trait Host {
     /// It has ended.
     fn statement_ends(&mut self) {}
 
-    /// An error when there is no memory for another row.
-    fn check_memory(&self) -> Result<()> {
+    /// Makes room for more rows; an error when there is no memory for them.
+    fn make_room(&mut self) -> Result<()> {
         Ok(())
     }
 
@@ -235,6 +235,11 @@ impl Traits {
     pub const PART: Traits = Traits { parameters: true, casts: true, row_values: true, ..Traits::NONE };
 }
 
+/// What a row counts beside its bytes, for its place in pages, indexes and undo.
+const ROW_BYTES: usize = 256;
+/// Bytes that a statement may write between two looks at the memory limit: a thousand short rows.
+const BYTES_BETWEEN_LOOKS: usize = 1024 * ROW_BYTES;
+
 /// One run of a statement.
 pub struct Run<'a> {
     /// Whom to ask.
@@ -245,6 +250,8 @@ pub struct Run<'a> {
     pub failure: Option<Failure>,
     /// Rows changed.
     pub changed: u64,
+    /// Bytes written since the last look at the memory limit.
+    unlooked: usize,
     /// When to stop, on the monotonic clock.
     pub deadline_ns: Option<u64>,
     /// See [`Host::slice_end_ns`].
@@ -289,6 +296,7 @@ impl<'a> Run<'a> {
             traits,
             failure: None,
             changed: 0,
+            unlooked: BYTES_BETWEEN_LOOKS,
             deadline_ns: None,
             slice_end_ns: None,
             transients: HashMap::new(),
@@ -307,6 +315,18 @@ impl<'a> Run<'a> {
             ids: Vec::new(),
             old: Vec::new(),
         }
+    }
+
+    /// A row of so many bytes is about to be written: looks now and then, first of all before the first row, whether
+    /// there is memory for more.
+    #[inline]
+    pub fn admit(&mut self, bytes: usize) -> Result<()> {
+        self.unlooked += bytes + ROW_BYTES;
+        if self.unlooked < BYTES_BETWEEN_LOOKS {
+            return Ok(());
+        }
+        self.unlooked = 0;
+        self.host.make_room()
     }
 
     /// For each column of the table that the statement inserts into: is it left out?

@@ -71,7 +71,6 @@ pub fn encode(
     evaluate: Evaluate<'_>,
     rows: &mut Batch,
 ) -> Outcome<bool> {
-    run.host.check_memory()?;
     let made = fill_gaps(run, info, given, evaluate)?;
     let mut fitted: SmallVec<[Fitted<'_>; 16]> = SmallVec::new();
     for (i, column) in info.def.columns.iter().enumerate() {
@@ -109,6 +108,7 @@ pub fn encode(
         computed.place(&mut values);
     }
     rows.write(|out| info.layout.encode(&values, out))?;
+    run.admit(rows.get(rows.len() - 1).len())?;
     Ok(true)
 }
 
@@ -320,6 +320,7 @@ pub fn update(
         let mut rows = std::mem::take(&mut run.rows);
         rows.clear();
         let encoded = rows.write(|out| info.layout.encode(&values, out));
+        let encoded = encoded.and_then(|()| run.admit(rows.get(0).len()));
         let mut result = encoded.map_err(Failure::from).and_then(|()| update_row(run, info, id, &rows, on_conflict));
         if let (Ok(true), Some(links)) = (&result, &info.links) {
             let new = Row::new(rows.get(0), &info.layout);

@@ -44,7 +44,7 @@ fn agrees_with_a_model() {
             let at = (random.below(2) == 0).then(|| random.below(1_000_000) as i64);
             match random.below(8) {
                 0..=3 => {
-                    assert_eq!(database.set(&key[..], EntryValue::Bytes(&value), at), model.contains_key(&key));
+                    assert_eq!(database.set(&key[..], EntryValue::Bytes(&value), at, 0), model.contains_key(&key));
                     model.insert(key, (value, at));
                 }
                 4 => {
@@ -99,7 +99,7 @@ fn due_keys_are_found_in_slices_and_no_others() {
         let key = format!("k{i}").into_bytes();
         // Seconds to months ahead; some in the past.
         let at = start - 5_000 + (1i64 << random.below(33)) + random.below(1000) as i64;
-        database.set(&key[..], EntryValue::Bytes(b"v"), Some(at));
+        database.set(&key[..], EntryValue::Bytes(b"v"), Some(at), 0);
         deadlines.insert(key, at);
     }
     let mut now = start;
@@ -139,10 +139,10 @@ fn moved_deadlines_are_met_earlier_and_later() {
     let mut database = Database::new();
     let now = 1_767_225_600_000;
     assert!(database.expire_due(now, 100).is_empty());
-    database.set(&b"later"[..], EntryValue::Bytes(b"v"), Some(now + 5_000));
-    database.set(&b"sooner"[..], EntryValue::Bytes(b"v"), Some(now + 86_400_000));
-    database.set(&b"never"[..], EntryValue::Bytes(b"v"), Some(now + 5_000));
-    database.set(&b"later"[..], EntryValue::Bytes(b"v"), Some(now + 60_000));
+    database.set(&b"later"[..], EntryValue::Bytes(b"v"), Some(now + 5_000), 0);
+    database.set(&b"sooner"[..], EntryValue::Bytes(b"v"), Some(now + 86_400_000), 0);
+    database.set(&b"never"[..], EntryValue::Bytes(b"v"), Some(now + 5_000), 0);
+    database.set(&b"later"[..], EntryValue::Bytes(b"v"), Some(now + 60_000), 0);
     assert!(database.set_expire(&b"sooner"[..], Some(now + 2_000)));
     assert!(database.set_expire(&b"never"[..], None));
     let due = |database: &mut Database, now| database.expire_due(now, 100);
@@ -159,7 +159,7 @@ fn a_clock_set_back_and_forth_loses_no_key() {
     let mut database = Database::new();
     let (now, year) = (1_767_225_600_000, 366 * 86_400_000);
     database.expire_due(now, 1);
-    database.set(&b"k"[..], EntryValue::Bytes(b"v"), Some(now + 10_000));
+    database.set(&b"k"[..], EntryValue::Bytes(b"v"), Some(now + 10_000), 0);
     assert!(database.expire_due(now - year, 100).is_empty());
     assert_eq!(database.expire_due(now + year, 100).len(), 1);
     database.expire_due(now - year, 100);
@@ -169,12 +169,12 @@ fn a_clock_set_back_and_forth_loses_no_key() {
 #[test]
 fn a_string_set_again_stays_where_it_is() {
     let mut database = Database::new();
-    database.set(&b"user:00000000001"[..], EntryValue::Bytes(&[b'a'; 32]), None);
+    database.set(&b"user:00000000001"[..], EntryValue::Bytes(&[b'a'; 32]), None, 0);
     let slot = |database: &Database| database.find_at(b"user:00000000001"[..].into()).unwrap().1;
     let before = slot(&database);
     assert_eq!(database.entry_bytes, 64);
     for (value, at) in [(&[b'b'; 30][..], None), (b"12345", None), (&[b'c'; 32], Some(5)), (b"", Some(7))] {
-        database.set(&b"user:00000000001"[..], EntryValue::Bytes(value), at);
+        database.set(&b"user:00000000001"[..], EntryValue::Bytes(value), at, 0);
         assert!(before == slot(&database));
         assert_eq!(text(database.get(&b"user:00000000001"[..]).unwrap().value()), value);
     }
@@ -183,7 +183,7 @@ fn a_string_set_again_stays_where_it_is() {
 #[test]
 fn collections_are_changed_in_place() {
     let mut database = Database::new();
-    database.set(&b"l"[..], EntryValue::Value(Value::List(Box::new(List::new()))), None);
+    database.set(&b"l"[..], EntryValue::Value(Value::List(Box::new(List::new()))), None, 0);
     let mut entry = database.get_mut(&b"l"[..]).unwrap();
     match entry.value_mut() {
         Value::List(list) => list.push(Side::Front, &[b"item"], &mut Edit::silent(&Thresholds::default())),
@@ -205,7 +205,7 @@ fn random_keys_and_prefetches() {
     database.prefetch(1);
     database.prefetch_entry(1);
     for i in 0..100 {
-        database.set(format!("k{i}").as_bytes(), EntryValue::Int(i), (i == 7).then_some(9));
+        database.set(format!("k{i}").as_bytes(), EntryValue::Int(i), (i == 7).then_some(9), 0);
     }
     assert_eq!(database.random_with_deadline(&mut random).unwrap().key(), b"k7");
     let drawn: BTreeSet<_> = (0..2000).map(|_| database.random(&mut random).unwrap().key().to_vec()).collect();

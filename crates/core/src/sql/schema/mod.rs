@@ -23,6 +23,9 @@ use std::sync::Arc;
 
 /// Carries out one statement.
 pub fn execute(host: &mut dyn Host, statement: &Ddl) -> Result<Reply> {
+    if matches!(statement, Ddl::CreateTable(_) | Ddl::CreateIndex(_)) {
+        host.make_room()?;
+    }
     match statement {
         Ddl::CreateTable(table) => create_table::create(host, table),
         Ddl::CreateIndex(index) => index::create(host, index),
