@@ -245,6 +245,8 @@ pub struct Run<'a> {
     pub failure: Option<Failure>,
     /// Rows changed.
     pub changed: u64,
+    /// The statement writes nothing, so what it read is so to its end.
+    pub only_reads: bool,
     /// When to stop, on the monotonic clock.
     pub deadline_ns: Option<u64>,
     /// See [`Host::slice_end_ns`].
@@ -289,6 +291,7 @@ impl<'a> Run<'a> {
             traits,
             failure: None,
             changed: 0,
+            only_reads: false,
             deadline_ns: None,
             slice_end_ns: None,
             transients: HashMap::new(),
