@@ -119,6 +119,10 @@ fn walk_once(source: &dyn Engine, access: &Access<'_>) -> Read<Vec<(RowId, Value
     let (mut cursor, mut found) = (Cursor::new(), Vec::new());
     let mut more = source.seek(&mut cursor, TABLE, access)?;
     while more {
+        if let Some(row) = cursor.at_hand() {
+            // SAFETY: the cursor stands on the row, and the engine is there.
+            assert_eq!(source.row(&cursor).bytes(), unsafe { row.get() });
+        }
         found.push((cursor.row_id(), decode(source.row(&cursor))));
         more = source.next(&mut cursor)?;
     }

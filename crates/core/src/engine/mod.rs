@@ -50,7 +50,7 @@ mod overlay;
 mod test_engine;
 
 pub use change::{Changes, Collected, RowOp, Untold};
-pub use cursor::{Access, Cursor, Edge, Gate};
+pub use cursor::{Access, Cursor, Edge, Gate, RowBytes};
 pub use memory::Memory;
 pub use overlay::{Bounds, Overlay, Shadow, Written};
 #[cfg(any(test, feature = "test-engine"))]
