@@ -169,6 +169,9 @@ class Server:
     def running(self) -> bool:
         """Whether it serves."""
 
+def check(
+    path: str, *, repair: bool = False, progress: Callable[[str, int, int], object] | None = None
+) -> dict[str, Any]: ...
 def close_all() -> None:
     """Closes every open store of this process; runs at the interpreter's exit."""
 

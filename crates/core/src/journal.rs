@@ -5,6 +5,7 @@ use crate::error::{Code, Error, Result};
 use crate::session::{Durability, Elsewhere, Session, SessionId};
 use crate::txn::{Effect, redo};
 use crate::wal::{Condition, Log, Lsn};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The store's log. Without one there is nothing to wait for.
@@ -43,6 +44,20 @@ pub struct Saves {
     pub waiting: Vec<(SessionId, Arc<dyn Elsewhere>)>,
     /// Sessions that wait for the one that runs.
     pub served: Vec<(SessionId, Arc<dyn Elsewhere>)>,
+    /// Backups that are asked for.
+    pub backups: Vec<Backup>,
+    /// Where backups are put; empty: nowhere.
+    pub backup_place: PathBuf,
+}
+
+/// A copy of the store that somebody waits for.
+pub struct Backup {
+    /// The directory to make, in the place for backups.
+    pub name: String,
+    /// Who waits.
+    pub session: SessionId,
+    /// How it is told.
+    pub ticket: Arc<dyn Elsewhere>,
 }
 
 impl Saves {

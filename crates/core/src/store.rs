@@ -21,11 +21,11 @@ mod transaction_tests;
 
 pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
-pub use crate::recovery::{Phase, Step};
+pub use crate::recovery::{Phase, Report, Step};
 pub use crate::sql::packed::put as pack;
 pub use crate::table::datum::DatumRef as Value;
 pub use crate::wal::{Condition, Log, Lsn};
-pub use durable::Progress;
+pub use durable::{Progress, check};
 pub use overrun::Overrun;
 
 use crate::command::{connection, dispatch, room, table, transact, waiting};
@@ -113,6 +113,9 @@ impl Store {
         state.debug_allowed = options.debug_commands;
         let files = options.files.or_else(|| directory.as_ref().map(durable::files));
         let durability = options.durability.unwrap_or(Durability::Interval);
+        if let Some(directory) = &directory {
+            state.journal.saves.backup_place = directory.path().join("backups");
+        }
         let data = files
             .map(|files| durable::open(files, durability, options.log, options.progress, &mut state))
             .transpose()?;

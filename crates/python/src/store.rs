@@ -12,6 +12,7 @@ use peryton_core::session::{Durability, SessionId};
 use peryton_core::store::{Options, Phase, Progress, Store as Core};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::ThreadId;
@@ -194,6 +195,33 @@ impl Store {
         self.opened.birth.check(py)?;
         if self.opened.core.is_closed() { Err(closed(py, "store")) } else { Ok(()) }
     }
+}
+
+/// What a directory holds that no store has open, as a dict; with `repair`, a damaged log is cut where the damage is.
+#[pyfunction]
+#[pyo3(signature = (path, *, repair=false, progress=None))]
+pub fn check<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    repair: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let report = py.detach(|| peryton_core::store::check(&path, repair, progress.map(teller)));
+    let report = report.map_err(|error| error::raise(py, &error))?;
+    let dict = PyDict::new(py);
+    let recovered = report.recovered.as_ref();
+    dict.set_item("checkpoint", recovered.and_then(|found| found.checkpoint.as_ref().map(|loaded| loaded.lsn)))?;
+    dict.set_item("records", recovered.map(|found| found.records))?;
+    dict.set_item("next", recovered.map(|found| found.next))?;
+    let cut = recovered.and_then(|found| found.cut.as_ref());
+    dict.set_item("cut", cut.map(|cut| (cut.file.clone(), cut.offset, cut.bytes)))?;
+    dict.set_item("trouble", report.trouble)?;
+    dict.set_item("repairable", report.is_repairable)?;
+    dict.set_item("repaired", report.is_repaired)?;
+    dict.set_item("keys", report.keys)?;
+    dict.set_item("tables", report.tables)?;
+    dict.set_item("rows", report.rows)?;
+    Ok(dict)
 }
 
 /// Ends a session whose last handle was dropped while somebody else held the baton.

@@ -5,6 +5,7 @@ use super::context::Context;
 use super::info::Lines;
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use crate::error::{Error, Result};
+use crate::journal::Backup;
 use crate::reply::Reply;
 use crate::session::{Blocked, Durability, Elsewhere};
 use crate::wal::Condition;
@@ -37,6 +38,15 @@ pub(super) const COMMANDS: &[Spec] = &[
     ),
     row("bgsave", bgsave, -1, ADMIN, "1.0.0", "[SCHEDULE]", "Begins a checkpoint."),
     row("bgrewriteaof", bgrewriteaof, 1, ADMIN, "1.0.0", "", "Begins a checkpoint, after which the older log goes."),
+    row(
+        "backup",
+        backup,
+        2,
+        ADMIN.union(Flags::NO_MULTI),
+        "peryton",
+        "name",
+        "Makes a copy of the store as it is now, a directory of this name, and tells its path.",
+    ),
     Spec {
         complexity: "O(1)",
         ..row("lastsave", lastsave, 1, FAST, "1.0.0", "", "Tells when the last checkpoint was made.")
@@ -73,14 +83,33 @@ fn save(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     saves.wanted = true;
     let ticket: Arc<dyn Elsewhere> = Arc::new(SaveTicket);
     saves.waiting.push((ctx.session.id, ticket.clone()));
-    ctx.session.blocked = Some(Blocked {
+    ctx.session.blocked = Some(wait_for(ticket));
+    Ok(Reply::None)
+}
+
+fn wait_for(ticket: Arc<dyn Elsewhere>) -> Blocked {
+    Blocked {
         request: Vec::new(),
         keys: Vec::new(),
         deadline_ms: None,
         on_timeout: Reply::Ok,
         elsewhere: Some(ticket),
         sweep: None,
-    });
+    }
+}
+
+fn backup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
+    let saves = &mut ctx.state.journal.saves;
+    saves.check()?;
+    // A name and no path: who may use the store over a network must not write wherever its process may.
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    let name = String::from_utf8_lossy(args[1]).into_owned();
+    if name.is_empty() || name.len() > 100 || name.starts_with('.') || !name.as_bytes().iter().all(is_plain) {
+        return Err(Error::err("a backup's name has letters, digits, '-', '_' and '.', and begins with no '.'"));
+    }
+    let ticket: Arc<dyn Elsewhere> = Arc::new(SaveTicket);
+    saves.backups.push(Backup { name, session: ctx.session.id, ticket: ticket.clone() });
+    ctx.session.blocked = Some(wait_for(ticket));
     Ok(Reply::None)
 }
 

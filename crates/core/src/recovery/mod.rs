@@ -1,5 +1,6 @@
 //! Recovery: checkpoints of the whole state (`checkpoint` writes one, `restore` loads one).
 
+mod check;
 pub mod checkpoint;
 mod format;
 pub mod open;
@@ -10,7 +11,8 @@ mod tables;
 pub(crate) mod tests;
 mod writer;
 
+pub use check::{Report, check};
 pub use checkpoint::{About, Run, Written};
 pub use format::{name_of, remove_others};
-pub use open::{Phase, Recovered, Step, recover};
+pub use open::{Phase, Recovered, Step, Trouble, recover};
 pub use restore::{Found, Loaded, Progress, RestoreError, list, load};

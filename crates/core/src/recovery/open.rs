@@ -1,11 +1,12 @@
 //! Brings back what a directory holds: the newest checkpoint, then every later record of the log, each once.
 
-use super::restore::{self, Loaded};
+use super::restore::{self, Loaded, RestoreError};
 use crate::env::Files;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 use crate::txn::{Tables, redo};
-use crate::wal::{self, Cut, Lsn, StoreId};
+use crate::wal::{self, Cut, End, Lsn, ReadError, StoreId};
+use std::{fmt, io};
 
 /// What is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +39,32 @@ pub struct Recovered {
     pub checkpoint: Option<Loaded>,
     /// Records done again.
     pub records: u64,
-    /// The torn tail that was cut off.
+    /// The torn tail that was cut off, or would be.
     pub cut: Option<Cut>,
 }
 
-/// Loads everything into an empty keyspace and empty tables.
+/// Why not everything came back.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The files cannot be listed.
+    Directory(io::Error),
+    /// The checkpoint is damaged or cannot be read.
+    Checkpoint(RestoreError),
+    /// The log is damaged or cannot be read.
+    Log(ReadError<&'static str>),
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::Directory(error) => write!(f, "the directory cannot be read: {error}"),
+            Trouble::Checkpoint(error) => error.fmt(f),
+            Trouble::Log(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Loads everything into an empty keyspace and empty tables, and makes the files ready for what comes next.
 ///
 /// # Errors
 /// A file is damaged, and where; or cannot be read. Keyspace and tables then hold some of it and are to be thrown away.
@@ -52,14 +74,30 @@ pub fn recover(
     tables: &mut Tables,
     progress: &mut dyn FnMut(Step),
 ) -> Result<Recovered> {
-    let found = restore::list(files).map_err(|error| Error::err(format!("cannot read the directory: {error}")))?;
-    let newest = found.first();
-    let checkpoint = newest.map(|newest| {
+    let (recovered, end) = read(files, keyspace, tables, progress).map_err(|trouble| {
+        Error::err(format!("{trouble}. `peryton check` looks closer, and tells what a repair would lose."))
+    })?;
+    wal::settle(files, &end).map_err(|error| Error::err(format!("cannot write the end of the log: {error}")))?;
+    Ok(recovered)
+}
+
+/// Loads everything and changes no file.
+///
+/// # Errors
+/// As of [`recover`].
+pub fn read(
+    files: &dyn Files,
+    keyspace: &mut Keyspace,
+    tables: &mut Tables,
+    progress: &mut dyn FnMut(Step),
+) -> std::result::Result<(Recovered, End), Trouble> {
+    let found = restore::list(files).map_err(Trouble::Directory)?;
+    let checkpoint = found.first().map(|newest| {
         let mut tell =
             |it: restore::Progress| progress(Step { phase: Phase::Checkpoint, done: it.done, total: it.total });
         restore::load(files, newest, keyspace, tables, &mut tell)
     });
-    let checkpoint = checkpoint.transpose().map_err(|error| damaged(&error))?;
+    let checkpoint = checkpoint.transpose().map_err(Trouble::Checkpoint)?;
     let start = wal::Start {
         from: checkpoint.as_ref().map_or(1, |loaded| loaded.lsn + 1),
         id: checkpoint.as_ref().map(|loaded| loaded.store),
@@ -70,12 +108,7 @@ pub fn recover(
         redo::replay(record, keyspace, tables).map_err(|bad| bad.0)
     };
     let mut tell = |done, total| progress(Step { phase: Phase::Log, done, total });
-    let end = wal::read(files, start, &mut tell, &mut redo).map_err(|error| damaged(&error))?;
-    wal::settle(files, &end).map_err(|error| Error::err(format!("cannot write the end of the log: {error}")))?;
-    let id = start.id.or(end.id);
-    Ok(Recovered { id, next: end.next.max(start.from), checkpoint, records, cut: end.cut })
-}
-
-fn damaged(what: &dyn std::fmt::Display) -> Error {
-    Error::err(format!("{what}. `peryton check` looks closer, and tells what a repair would lose."))
+    let end = wal::read(files, start, &mut tell, &mut redo).map_err(Trouble::Log)?;
+    let (id, next) = (start.id.or(end.id), end.next.max(start.from));
+    Ok((Recovered { id, next, checkpoint, records, cut: end.cut.clone() }, end))
 }

@@ -3,17 +3,21 @@
 use super::Store;
 use super::durable::Data;
 use crate::command::waiting;
+use crate::env::{DirectoryFiles, Files};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::recovery::{About, Run, Written, remove_others};
 use crate::reply::Reply;
 use crate::state::State;
 use parking_lot::{Condvar, Mutex};
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often is looked whether a checkpoint is due.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What one slice of keys may cost, in the units of [`Run::slice`]: some hundred microseconds.
 const SLICE_BUDGET: usize = 48 << 10;
 /// The pause after a slice, in lengths of the slice: the store has most of the time.
@@ -50,6 +54,7 @@ pub(super) fn run(saver: &Arc<Saver>, data: &Data, store: &dyn Fn() -> Option<St
         if store.is_closed() {
             return;
         }
+        back_up(&store, data);
         let is_due = begin_if_due(&mut store.enter().state, data);
         if is_due {
             let begun = Instant::now();
@@ -109,11 +114,51 @@ fn end(state: &mut State, result: Result<Written>, took: Duration) {
     }
 }
 
-/// Makes a checkpoint, while the store serves.
+/// Makes the backups that are asked for: each is a checkpoint in a directory of its own.
+fn back_up(store: &Store, data: &Data) {
+    loop {
+        let (backup, place) = {
+            let saves = &mut store.enter().state.journal.saves;
+            let Some(backup) = saves.backups.pop() else { return };
+            let place = saves.backup_place.join(&backup.name);
+            (backup, place)
+        };
+        let reply = match copy_to(store, data, &place) {
+            Ok(()) => Reply::bulk(place.display().to_string().as_bytes()),
+            Err(error) => Error::err(format!("no backup in {}: {}", place.display(), error.message)).into(),
+        };
+        waiting::bring(&mut store.enter().state, backup.session, &backup.ticket, reply);
+    }
+}
+
+fn copy_to(store: &Store, data: &Data, place: &Path) -> Result<()> {
+    let failed = |error: io::Error| Error::err(error.to_string());
+    if place.exists() {
+        return Err(Error::err("there is something of this name"));
+    }
+    fs::create_dir_all(place).map_err(failed)?;
+    let result = save_in(store, data, &DirectoryFiles::new(place));
+    match result {
+        Ok(_) => File::open(place.parent().unwrap_or(place)).and_then(|parent| parent.sync_all()).map_err(failed),
+        Err(error) => {
+            // What is left of it would only look like a backup.
+            let _ = fs::remove_dir_all(place);
+            Err(error)
+        }
+    }
+}
+
+/// Makes a checkpoint, while the store serves; the log before it goes.
 fn save(store: &Store, data: &Data) -> Result<Written> {
+    let written = save_in(store, data, &*data.files)?;
+    tidy(data, written.lsn);
+    Ok(written)
+}
+
+/// Writes a checkpoint to these files.
+fn save_in(store: &Store, data: &Data, files: &dyn Files) -> Result<Written> {
     let failed = |error: String| Error::err(format!("no checkpoint could be made: {error}"));
     let mut run = begin(&mut store.enter().state, data)?;
-    let files = &*data.files;
     let mut result = Ok(());
     loop {
         result = result.and_then(|()| run.write(files).map_err(Error::from));
@@ -137,16 +182,11 @@ fn save(store: &Store, data: &Data) -> Result<Written> {
     // A checkpoint must not hold what the log might yet lose: who was told nothing must not see it come back.
     let lsn = run.lsn();
     let kept = || data.log.as_ref().map_or(Ok(()), |log| log.wait(lsn)).map_err(|error| failed(error.to_string()));
-    match result.and_then(|()| kept()).and_then(|()| run.finish(files).map_err(Error::from)) {
-        Ok(written) => {
-            tidy(data, written.lsn);
-            Ok(written)
-        }
-        Err(error) => {
-            run.discard(files);
-            Err(error)
-        }
+    let result = result.and_then(|()| kept()).and_then(|()| run.finish(files).map_err(Error::from));
+    if result.is_err() {
+        run.discard(files);
     }
+    result
 }
 
 /// Removes what the new checkpoint makes superfluous. What cannot be removed goes with the next one.

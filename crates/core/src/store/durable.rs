@@ -4,10 +4,11 @@ use crate::directory::Directory;
 use crate::env::{DirectoryFiles, Files, os_random};
 use crate::error::{Error, Result};
 use crate::keyspace::Wants;
-use crate::recovery::{Recovered, Step, recover};
+use crate::recovery::{self, Recovered, Report, Step, recover};
 use crate::session::Durability;
 use crate::state::State;
 use crate::wal::{Log, LogSettings, StoreId};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Is told how far the opening is.
@@ -18,6 +19,19 @@ pub(super) struct Data {
     pub files: Arc<dyn Files>,
     pub id: StoreId,
     pub log: Option<Log>,
+}
+
+/// Looks at a directory that no store is open on, as the opening would; with `repair`, cuts a damaged log.
+///
+/// # Errors
+/// A store has it open, there is none, or the repair failed.
+pub fn check(path: &Path, repair: bool, mut progress: Option<Progress>) -> Result<Report> {
+    if !path.is_dir() {
+        return Err(Error::err(format!("there is no directory {}", path.display())));
+    }
+    let directory = Directory::claim(path)?;
+    let mut tell = |step| progress.iter_mut().for_each(|progress| progress(step));
+    recovery::check(&*files(&directory), repair, &mut tell)
 }
 
 /// The files of a directory.
