@@ -5,6 +5,8 @@
 
 pub mod directory_files;
 pub mod files;
+#[cfg(test)]
+pub mod simulated;
 
 pub use directory_files::DirectoryFiles;
 pub use files::{FileReader, FileWriter, Files};

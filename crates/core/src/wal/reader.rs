@@ -161,7 +161,8 @@ pub fn read<E>(
     reader.end()
 }
 
-/// Goes through a log, a group at a time.
+/// Goes through a log, a group at a time. Whoever follows a log that is being written takes what is there, and opens another
+/// from the next record on when there may be more.
 pub struct Reader<'a> {
     files: &'a dyn Files,
     segments: Vec<Segment>,
@@ -174,7 +175,8 @@ pub struct Reader<'a> {
     next: Lsn,
     done_before: u64,
     total: u64,
-    end: Option<(Option<Cut>, Option<Tail>)>,
+    /// How it ended, when it has.
+    end: Option<(Option<Cut>, Tail)>,
 }
 
 /// A place in a segment.
@@ -247,7 +249,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// There are groups left.
     pub fn end<E>(self) -> Result<End, ReadError<E>> {
-        let (cut, tail) = self.end.unwrap_or((None, None));
+        let (cut, tail) = self.end.map_or((None, None), |(cut, tail)| (cut, Some(tail)));
         // The log may end before a checkpoint that did not wait for it.
         Ok(End { next: self.next.max(self.from), id: self.id, cut, tail })
     }
@@ -258,8 +260,8 @@ impl<'a> Reader<'a> {
             if self.end.is_some() || self.index >= self.segments.len() {
                 return Ok(None);
             }
-            if self.place.is_none() && !self.enter()? {
-                return Ok(None);
+            if self.place.is_none() {
+                self.enter()?;
             }
             let following = self.segments.get(self.index + 1).map(|segment| segment.first);
             if following.is_some_and(|first| first <= self.next) {
@@ -280,8 +282,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Opens the present segment. Gives false if it is one whose making a crash ended.
-    fn enter<E>(&mut self) -> Result<bool, ReadError<E>> {
+    /// Opens the present segment.
+    fn enter<E>(&mut self) -> Result<(), ReadError<E>> {
         let Segment { first, name } = self.segments[self.index].clone();
         let window = self.files.open(&name).and_then(Window::new);
         let mut window = window.map_err(ReadError::io(&name))?;
@@ -299,35 +301,15 @@ impl<'a> Reader<'a> {
                 self.id = Some(header.id);
                 let offset = SEGMENT_HEADER_BYTES as u64;
                 self.place = Some(Place { window, seed: header.seed(), offset, unsure: Vec::new() });
-                Ok(true)
+                Ok(())
             }
             Err(BadHeader::Version(version)) => {
                 let what = format!("the log has version {version}; this Peryton reads {}", format::VERSION);
                 Err(ReadError::Foreign { file: name, what })
             }
-            Err(BadHeader::Malformed) => self.headless(window),
+            // A segment has its name only when its header is durable.
+            Err(BadHeader::Malformed) => Err(self.damage(&name, 0, first, "its header is no good".into(), None)),
         }
-    }
-
-    /// The present segment has no header. If it is the last and holds nothing, the crash came while it was made.
-    fn headless<E>(&mut self, mut window: Window) -> Result<bool, ReadError<E>> {
-        let Segment { first, name } = self.segments[self.index].clone();
-        let is_last = self.index + 1 == self.segments.len();
-        let groups = match self.id {
-            Some(id) => {
-                let seed = SegmentHeader { id, first }.seed();
-                find_group(&mut window, 0, seed, first).map_err(ReadError::io(&name))?.map(|header| header.first)
-            }
-            None => {
-                (!is_zero(&mut window, SEGMENT_HEADER_BYTES as u64).map_err(ReadError::io(&name))?).then_some(first)
-            }
-        };
-        if !is_last || groups.is_some() {
-            return Err(self.damage(&name, 0, first, "its header is no good".into(), groups));
-        }
-        let bytes = window.length;
-        self.end = Some((Some(Cut { file: name, offset: 0, bytes }), None));
-        Ok(false)
     }
 
     fn leave(&mut self) {
@@ -348,7 +330,7 @@ impl<'a> Reader<'a> {
             return Err(self.damage(&name, offset, next, what, Some(resumes)));
         }
         if is_zero(&mut place.window, offset).map_err(ReadError::io(&name))? {
-            self.end = Some((None, Some(place.tail(&name))));
+            self.end = Some((None, place.tail(&name)));
             return Ok(());
         }
         let later = find_durable(&mut place.window, offset, place.seed, next).map_err(ReadError::io(&name))?;
@@ -358,7 +340,7 @@ impl<'a> Reader<'a> {
             return Err(self.damage(&name, offset, next, what, resumes));
         }
         let cut = Cut { file: name.clone(), offset, bytes: place.window.length - offset };
-        self.end = Some((Some(cut), Some(place.tail(&name))));
+        self.end = Some((Some(cut), place.tail(&name)));
         Ok(())
     }
 
@@ -451,11 +433,6 @@ fn find_durable(window: &mut Window, offset: u64, seed: u32, lost: Lsn) -> io::R
     Ok(None)
 }
 
-/// The first good group from `offset` on with a record from `first` on.
-fn find_group(window: &mut Window, offset: u64, seed: u32, first: Lsn) -> io::Result<Option<GroupHeader>> {
-    Ok(find(window, offset, seed)?.map(|(_, header)| header).filter(|header| header.first >= first))
-}
-
 /// The first good group from `offset` on, wherever it begins.
 fn find(window: &mut Window, mut offset: u64, seed: u32) -> io::Result<Option<(u64, GroupHeader)>> {
     loop {
@@ -496,8 +473,6 @@ pub(super) fn holds_records(files: &dyn Files, segment: &Segment) -> io::Result<
 pub fn settle(files: &dyn Files, end: &End) -> io::Result<()> {
     if let Some(Tail { file, unsure, end, .. }) = &end.tail {
         rewrite(files, file, *unsure, *end)?;
-    } else if let Some(cut) = &end.cut {
-        truncate(files, &cut.file, cut.offset)?;
     }
     files.sync_directory()
 }

@@ -18,9 +18,9 @@ pub fn name(first: Lsn) -> String {
     format!("wal-{first:020}.log")
 }
 
-/// The name under which a segment is written that gets the name above when it is whole.
-pub fn rescue_name(first: Lsn) -> String {
-    format!("wal-{first:020}.rescue")
+/// The name of a segment that is being made: it gets the one above when it is durable.
+pub fn new_name(first: Lsn) -> String {
+    format!("wal-{first:020}.new")
 }
 
 /// The LSN in a segment's name.
@@ -38,8 +38,8 @@ pub fn list(files: &dyn Files) -> io::Result<Vec<Segment>> {
     Ok(segments)
 }
 
-/// Removes what a rescue left that did not end well.
-pub fn remove_rescues(files: &dyn Files) -> io::Result<()> {
-    let is_rescue = |name: &String| name.starts_with("wal-") && name.ends_with(".rescue");
-    files.list()?.iter().filter(|name| is_rescue(name)).try_for_each(|name| files.remove(name))
+/// Removes segments whose making did not come to its end.
+pub fn remove_new(files: &dyn Files) -> io::Result<()> {
+    let is_new = |name: &String| name.starts_with("wal-") && name.ends_with(".new");
+    files.list()?.iter().filter(|name| is_new(name)).try_for_each(|name| files.remove(name))
 }

@@ -34,7 +34,7 @@ static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 /// A segment that is being written.
 pub struct SegmentFile {
     file: Box<dyn FileWriter>,
-    /// Its name, as it will be when it is whole.
+    /// Its name, when it has been given it.
     pub name: String,
     /// LSN of its first record.
     pub first: Lsn,
@@ -48,11 +48,12 @@ pub struct SegmentFile {
 }
 
 impl SegmentFile {
-    /// Makes a segment with its header, which is not durable yet.
-    pub fn create(files: &dyn Files, name: &str, id: StoreId, first: Lsn) -> Result<SegmentFile, Trouble> {
+    /// Makes a segment with its header, not durable yet and without its name.
+    pub fn create(files: &dyn Files, id: StoreId, first: Lsn) -> Result<SegmentFile, Trouble> {
         let header = SegmentHeader { id, first };
-        let mut file = files.create(name).map_err(|error| Trouble::of(name, "create", &error))?;
-        file.write_at(0, &header.encode()).map_err(|error| Trouble::of(name, "write", &error))?;
+        let name = segment::new_name(first);
+        let mut file = files.create(&name).map_err(|error| Trouble::of(&name, "create", &error))?;
+        file.write_at(0, &header.encode()).map_err(|error| Trouble::of(&name, "write", &error))?;
         let end = SEGMENT_HEADER_BYTES as u64;
         let name = segment::name(first);
         Ok(SegmentFile { file, name, first, seed: header.seed(), end, reserved: Some(end), zeroed: end })

@@ -69,7 +69,7 @@ impl Writer {
         settings: LogSettings,
     ) -> io::Result<Writer> {
         *segments.list.lock() = existing(&*segments.files, next)?;
-        segment::remove_rescues(&*segments.files)?;
+        segment::remove_new(&*segments.files)?;
         let mut writer = Writer {
             shared,
             segments,
@@ -301,26 +301,34 @@ impl Writer {
 
     /// Makes a segment, durable with its name; `roomy` demands head-room.
     fn create(&mut self, roomy: bool) -> Result<SegmentFile, Trouble> {
-        let name = segment::name(self.next);
-        let created = self.create_as(&name, roomy);
-        if matches!(created, Err(Trouble::Full)) {
-            // Without a header it says nothing, but it would seem to be the newest.
-            let _ = self.segments.files.remove(&name);
-        }
-        created
+        let mut segment = self.create_nameless(roomy)?;
+        segment.sync()?;
+        self.give_name(&segment)?;
+        Ok(segment)
     }
 
-    fn create_as(&self, name: &str, roomy: bool) -> Result<SegmentFile, Trouble> {
-        let files = &*self.segments.files;
-        let mut segment = SegmentFile::create(files, name, self.id, self.next)?;
+    /// Makes a segment that nobody sees yet. One that is given up, for want of room, must not come back after a crash as
+    /// the newest.
+    fn create_nameless(&self, roomy: bool) -> Result<SegmentFile, Trouble> {
+        let mut segment = SegmentFile::create(&*self.segments.files, self.id, self.next)?;
         let head_room = self.settings.head_room_bytes;
         match segment.reserve(head_room, head_room + self.settings.reserve_step_bytes) {
-            Err(Trouble::Full) if !roomy => {}
-            other => other?,
+            Err(Trouble::Full) if !roomy => Ok(segment),
+            Err(trouble) => {
+                // If this fails the next try takes its place.
+                let _ = self.segments.files.remove(&segment::new_name(self.next));
+                Err(trouble)
+            }
+            Ok(()) => Ok(segment),
         }
-        segment.sync()?;
-        files.sync_directory().map_err(|error| Trouble::Broken(format!("cannot sync the directory: {error}")))?;
-        Ok(segment)
+    }
+
+    /// Gives a segment its name, in the place of one that has it and holds nothing durable.
+    fn give_name(&self, segment: &SegmentFile) -> Result<(), Trouble> {
+        let files = &*self.segments.files;
+        let named =
+            files.rename(&segment::new_name(segment.first), &segment.name).and_then(|()| files.sync_directory());
+        named.map_err(|error| Trouble::Broken(format!("cannot give {} its name: {error}", segment.name)))
     }
 
     fn keep_head_room(&mut self) -> Result<(), Trouble> {
@@ -396,24 +404,20 @@ impl Writer {
         self.shared.set_condition(Condition::Failed, Some(refusal));
     }
 
-    /// Writes what is not durable into a new segment, which gets its name when it is whole. The failed one may hold some
-    /// of the same records; the newer counts.
+    /// Writes what is not durable into a new segment. The failed one may hold some of the same records; the newer counts.
     fn rescue(&mut self, first: Lsn, lost: &mut VecDeque<Batch>) -> Result<(), Trouble> {
         if lost.is_empty() {
             return Ok(());
         }
-        let name = segment::rescue_name(first);
         self.next = first;
-        let mut segment = self.create_as(&name, false)?;
+        let mut segment = self.create_nameless(false)?;
         // Full or broken, what is left of it is removed when the store is opened again.
         for batch in lost.iter_mut() {
             segment.write(batch, first - 1)?;
         }
         segment.trim()?;
         segment.sync()?;
-        let files = &*self.segments.files;
-        let renamed = files.rename(&name, &segment.name).and_then(|()| files.sync_directory());
-        renamed.map_err(|error| Trouble::Broken(format!("cannot rename {name}: {error}")))?;
+        self.give_name(&segment)?;
         self.segment = Some(segment);
         self.note_segment();
         Ok(())
