@@ -305,7 +305,9 @@ fn reject(state: &mut State, session: &mut Session, command: Option<&Command>, e
         state.command_stats[command.id].rejected += 1;
         if command.spec.name == "exec" {
             transaction::discard_all(state, session);
-            error = Error::new(Code::ExecAbort, format!("Transaction discarded because of: {}", error.message));
+            let word = if error.code == Code::Err { String::new() } else { format!("{} ", error.code.word()) };
+            let text = format!("Transaction discarded because of: {word}{}", error.message);
+            error = Error::new(Code::ExecAbort, text);
         }
     }
     state.count_error(&error);

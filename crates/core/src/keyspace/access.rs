@@ -15,12 +15,14 @@ pub struct AccessClock {
     pub decay_minutes: u32,
     /// LFU: what chance is made of.
     dice: u32,
+    /// LFU: the hash of the key that the running command has counted for, as it may look twice before it writes.
+    counted: u64,
 }
 
 impl Default for AccessClock {
     fn default() -> Self {
         // Redis's defaults; the dice may be anything but zero.
-        AccessClock { lfu: false, no_touch: false, log_factor: 10, decay_minutes: 1, dice: 0x2545_F491 }
+        AccessClock { lfu: false, no_touch: false, log_factor: 10, decay_minutes: 1, dice: 0x2545_F491, counted: 0 }
     }
 }
 
@@ -47,6 +49,25 @@ impl AccessClock {
             self.dice ^= self.dice << 5;
         }
         *self
+    }
+
+    /// [`AccessClock::draw`] for a command that will change the key of this hash: its first look counts.
+    #[inline]
+    pub fn draw_to_change(&mut self, hash: u64) -> AccessClock {
+        if !self.lfu {
+            return *self;
+        }
+        if std::mem::replace(&mut self.counted, hash) == hash {
+            self.counted = 0;
+            return AccessClock { no_touch: true, ..*self };
+        }
+        self.draw()
+    }
+
+    /// The key was changed: what comes next counts again.
+    #[inline]
+    pub fn changed(&mut self) {
+        self.counted = 0;
     }
 
     /// What a new key's entry says.
@@ -105,7 +126,7 @@ mod tests {
     use super::*;
 
     const LFU: AccessClock =
-        AccessClock { lfu: true, no_touch: false, log_factor: 10, decay_minutes: 1, dice: 0x2545_F491 };
+        AccessClock { lfu: true, no_touch: false, log_factor: 10, decay_minutes: 1, dice: 0x2545_F491, counted: 0 };
 
     #[test]
     fn counts_grow_as_the_logarithm_of_the_uses() {

@@ -146,7 +146,7 @@ impl<'a> Keys<'a> {
     /// The entry, if it lives, for a command that will change it: marked as used, but not counted.
     #[inline]
     fn own(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
-        let (clock, now_ms) = (self.shared.clock.draw(), self.now_ms);
+        let (clock, now_ms) = (self.shared.clock.draw_to_change(key.hash), self.now_ms);
         self.live(key).inspect(|entry| clock.touch(*entry, now_ms))
     }
 
@@ -358,6 +358,7 @@ impl<'a> Keys<'a> {
     #[inline]
     pub fn notify(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
         self.changes.dirty += 1;
+        self.shared.clock.changed();
         self.shared.watches.touch(self.db, key);
         self.shared.waiting.signal(self.db, key);
         self.changes.event(class, event, self.db, key);
@@ -432,9 +433,13 @@ impl<'a> Keys<'a> {
     /// What the access clock of a key says when it gets a value: that counts as a use, and the count goes on.
     #[inline]
     fn access_when_set(&mut self, key: HashedKey<'_>) -> u32 {
-        let clock = self.shared.clock.draw();
+        let clock = self.shared.clock.draw_to_change(key.hash);
         let before = if clock.lfu { self.database.get(key).map(EntryRef::access) } else { None };
-        before.map_or_else(|| clock.start(self.now_ms), |access| clock.after(access, self.now_ms))
+        match before {
+            Some(access) if clock.no_touch => access,
+            Some(access) => clock.after(access, self.now_ms),
+            None => clock.start(self.now_ms),
+        }
     }
 
     /// Records that a key gets a value; the old one, if it is wanted, is taken out for it. True if one was.
