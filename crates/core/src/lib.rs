@@ -23,6 +23,8 @@ pub mod engine;
 
 pub mod keyspace;
 
+pub mod wal;
+
 pub mod txn;
 
 pub mod recovery;

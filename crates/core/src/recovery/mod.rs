@@ -9,6 +9,6 @@ mod tables;
 pub(crate) mod tests;
 mod writer;
 
-pub use checkpoint::{About, Run, Written};
+pub use checkpoint::{About, Run, WriteError, Written};
 pub use format::{name_of, remove_others};
 pub use restore::{Found, Loaded, Progress, RestoreError, list, load};
