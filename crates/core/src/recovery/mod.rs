@@ -12,7 +12,7 @@ pub(crate) mod tests;
 mod writer;
 
 pub use check::{Report, check};
-pub use checkpoint::{About, Run, Written};
+pub use checkpoint::{About, Run, WriteError, Written};
 pub use format::{name_of, remove_others};
 pub use open::{Phase, Recovered, Step, Trouble, recover};
 pub use restore::{Found, Loaded, Progress, RestoreError, list, load};

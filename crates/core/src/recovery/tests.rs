@@ -3,7 +3,8 @@
 use super::*;
 use crate::ds::packed::Packed;
 use crate::engine::Memory;
-use crate::env::{FileReader, FileWriter, Files, Xoshiro};
+use crate::env::simulated::{Operation, SimulatedFiles};
+use crate::env::{Files, Xoshiro};
 use crate::keyspace::Keyspace;
 use crate::table::batch::Batch;
 use crate::table::catalog::{IndexColumn, IndexDef, IndexId, Method, Origin, TableDef, ViewDef};
@@ -11,89 +12,7 @@ use crate::table::datum::DatumRef;
 use crate::table::row_id::RowId;
 use crate::txn::{TableChanges, Tables};
 use crate::value::{HashOp, ListOp, Op, SetOp, Value, ZSetOp};
-use std::collections::HashMap;
-use std::io;
-use std::sync::{Arc, Mutex};
-
-/// Files in memory.
-#[derive(Clone, Default)]
-pub(crate) struct MemoryFiles(Arc<Mutex<HashMap<String, Arc<Mutex<Vec<u8>>>>>>);
-
-struct OpenFile(Arc<Mutex<Vec<u8>>>);
-
-impl MemoryFiles {
-    fn file(&self, name: &str) -> io::Result<Arc<Mutex<Vec<u8>>>> {
-        self.0.lock().unwrap().get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-    pub fn bytes(&self, name: &str) -> Vec<u8> {
-        self.file(name).unwrap().lock().unwrap().clone()
-    }
-    pub fn put(&self, name: &str, bytes: &[u8]) {
-        self.0.lock().unwrap().insert(name.into(), Arc::new(Mutex::new(bytes.to_vec())));
-    }
-}
-
-impl Files for MemoryFiles {
-    fn list(&self) -> io::Result<Vec<String>> {
-        Ok(self.0.lock().unwrap().keys().cloned().collect())
-    }
-    fn open(&self, name: &str) -> io::Result<Box<dyn FileReader>> {
-        Ok(Box::new(OpenFile(self.file(name)?)))
-    }
-    fn create(&self, name: &str) -> io::Result<Box<dyn FileWriter>> {
-        self.put(name, b"");
-        self.modify(name)
-    }
-    fn modify(&self, name: &str) -> io::Result<Box<dyn FileWriter>> {
-        Ok(Box::new(OpenFile(self.file(name)?)))
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut files = self.0.lock().unwrap();
-        let file = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
-        files.insert(to.into(), file);
-        Ok(())
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.lock().unwrap().remove(name).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-    fn sync_directory(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl FileReader for OpenFile {
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.0.lock().unwrap().len() as u64)
-    }
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.0.lock().unwrap();
-        let rest = bytes.get(offset as usize..).unwrap_or_default();
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        Ok(count)
-    }
-}
-
-impl FileWriter for OpenFile {
-    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut all = self.0.lock().unwrap();
-        let end = offset as usize + bytes.len();
-        let length = all.len().max(end);
-        all.resize(length, 0);
-        all[offset as usize..end].copy_from_slice(bytes);
-        Ok(())
-    }
-    fn reserve(&mut self, _: u64) -> io::Result<()> {
-        Ok(())
-    }
-    fn truncate(&mut self, length: u64) -> io::Result<()> {
-        self.0.lock().unwrap().truncate(length as usize);
-        Ok(())
-    }
-    fn sync(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use std::io::ErrorKind;
 
 pub(crate) fn empty() -> (Keyspace, Tables) {
     (Keyspace::new(16), Tables::new(Box::new(Memory::new())))
@@ -104,7 +23,7 @@ pub(crate) fn about(lsn: u64) -> About {
 }
 
 /// What a checkpoint gives that `about` is about.
-pub(crate) fn restored(files: &MemoryFiles, lsn: u64) -> Result<(Keyspace, Tables), RestoreError> {
+pub(crate) fn restored(files: &SimulatedFiles, lsn: u64) -> Result<(Keyspace, Tables), RestoreError> {
     let (keyspace, tables, loaded) = loaded(files, lsn)?;
     assert_eq!(
         about(lsn),
@@ -113,11 +32,11 @@ pub(crate) fn restored(files: &MemoryFiles, lsn: u64) -> Result<(Keyspace, Table
     Ok((keyspace, tables))
 }
 
-fn restored_any(files: &MemoryFiles, lsn: u64) -> Result<(Keyspace, Tables), RestoreError> {
+fn restored_any(files: &SimulatedFiles, lsn: u64) -> Result<(Keyspace, Tables), RestoreError> {
     loaded(files, lsn).map(|(keyspace, tables, _)| (keyspace, tables))
 }
 
-fn loaded(files: &MemoryFiles, lsn: u64) -> Result<(Keyspace, Tables, Loaded), RestoreError> {
+fn loaded(files: &SimulatedFiles, lsn: u64) -> Result<(Keyspace, Tables, Loaded), RestoreError> {
     let (mut keyspace, mut tables) = empty();
     let found = Found { name: name_of(lsn), lsn };
     let mut last = None;
@@ -127,7 +46,7 @@ fn loaded(files: &MemoryFiles, lsn: u64) -> Result<(Keyspace, Tables, Loaded), R
 }
 
 /// Writes a checkpoint in one go.
-pub(crate) fn write_at_once(files: &MemoryFiles, keyspace: &mut Keyspace, tables: &mut Tables, lsn: u64) -> Written {
+pub(crate) fn write_at_once(files: &SimulatedFiles, keyspace: &mut Keyspace, tables: &mut Tables, lsn: u64) -> Written {
     let mut run = Run::begin(keyspace, tables, about(lsn)).unwrap();
     while run.slice(keyspace, 1 << 20) {
         run.write(files).unwrap();
@@ -193,7 +112,7 @@ fn digests(keyspace: &Keyspace, tables: &Tables) -> (u64, u64) {
 fn everything_comes_back_in_slices_of_any_size() {
     for seed in 0..6 {
         let (mut keyspace, mut tables) = some_store(seed);
-        let files = MemoryFiles::default();
+        let files = SimulatedFiles::new(1);
         let mut run = Run::begin(&mut keyspace, &mut tables, about(seed)).unwrap();
         while run.slice(&mut keyspace, 1 << (3 * seed)) {
             run.write(&files).unwrap();
@@ -201,20 +120,20 @@ fn everything_comes_back_in_slices_of_any_size() {
         let written = run.finish(&files).unwrap();
         let (again, tables_again) = restored(&files, seed).unwrap();
         assert_eq!(digests(&keyspace, &tables), digests(&again, &tables_again));
-        assert_eq!(files.bytes(&written.name).len() as u64, written.bytes);
+        assert_eq!(files.content(&written.name).len() as u64, written.bytes);
         assert_eq!(vec![written.name], files.list().unwrap());
     }
 }
 
 #[test]
 fn damaged_files_are_errors_that_say_where() {
-    let files = MemoryFiles::default();
+    let files = SimulatedFiles::new(1);
     let (mut keyspace, mut tables) = some_store(1);
     let written = write_at_once(&files, &mut keyspace, &mut tables, 9);
-    let good = files.bytes(&written.name);
+    let good = files.content(&written.name);
     let mut random = Xoshiro::from_seed(2);
     let refused = |bytes: &[u8], what: &str| {
-        files.put(&written.name, bytes);
+        files.set_content(&written.name, bytes.to_vec());
         let Err(error) = restored(&files, 9) else { panic!("{what} was not noticed") };
         assert!(error.io.is_none() && error.offset <= bytes.len() as u64, "{what}: {error}");
         assert!(error.to_string().contains("checkpoint-00000000000000000009.ckp"), "{error}");
@@ -235,9 +154,9 @@ fn damaged_files_are_errors_that_say_where() {
         refused(&good[..good.len() - 1 - at], &format!("the last {} bytes missing", at + 1));
     }
     refused(&[&good[..], b"x"].concat(), "a byte behind the end");
-    files.put(&written.name, &good);
+    files.set_content(&written.name, good.clone());
     assert_eq!(digests(&keyspace, &tables), restored(&files, 9).map(|(k, t)| digests(&k, &t)).unwrap());
-    files.put(&name_of(10), &good);
+    files.set_content(&name_of(10), good);
     let Err(error) = restored(&files, 10) else { panic!("another checkpoint's file was loaded") };
     assert_eq!(
         "checkpoint checkpoint-00000000000000000010.ckp, offset 0: this is the checkpoint at 9, not at 10",
@@ -251,7 +170,7 @@ fn payloads_that_nobody_wrote_do_no_harm() {
     let (mut refused, mut taken) = (0, 0);
     let stores: Vec<_> = (0..3)
         .map(|seed| {
-            let files = MemoryFiles::default();
+            let files = SimulatedFiles::new(1);
             let (mut keyspace, mut tables) = some_store(seed);
             write_at_once(&files, &mut keyspace, &mut tables, 9);
             let mut reader = reader::Reader::open(&files, &name_of(9)).unwrap();
@@ -265,7 +184,7 @@ fn payloads_that_nobody_wrote_do_no_harm() {
     for seed in 0..240 {
         let mut random = Xoshiro::from_seed(seed);
         let (header, mut blocks) = stores[seed as usize % 3].clone();
-        let forged = MemoryFiles::default();
+        let forged = SimulatedFiles::new(1);
         let end = blocks.pop().unwrap().1;
         let mut writer = writer::Writer::create(&forged, &header).unwrap();
         let chosen = random.below(blocks.len() as u64) as usize;
@@ -303,13 +222,13 @@ fn payloads_that_nobody_wrote_do_no_harm() {
 
 #[test]
 fn old_and_unfinished_files_go_and_others_stay() {
-    let files = MemoryFiles::default();
+    let files = SimulatedFiles::new(1);
     let (mut keyspace, mut tables) = empty();
     for lsn in [3, 20, 100] {
         write_at_once(&files, &mut keyspace, &mut tables, lsn);
     }
-    files.put("checkpoint-00000000000000000200.tmp", b"half");
-    files.put("wal-00000000000000000001.log", b"log");
+    files.set_content("checkpoint-00000000000000000200.tmp", b"half".to_vec());
+    files.set_content("wal-00000000000000000001.log", b"log".to_vec());
     let found: Vec<u64> = list(&files).unwrap().iter().map(|found| found.lsn).collect();
     assert_eq!(vec![100, 20, 3], found);
     let mut removed = remove_others(&files, 20).unwrap();
@@ -318,4 +237,73 @@ fn old_and_unfinished_files_go_and_others_stay() {
     let mut left = files.list().unwrap();
     left.sort();
     assert_eq!(vec![name_of(20), name_of(100), "wal-00000000000000000001.log".to_string()], left);
+}
+
+/// Writes one, or says why not.
+fn try_to_write(
+    files: &SimulatedFiles,
+    (keyspace, tables): &mut (Keyspace, Tables),
+    lsn: u64,
+) -> Result<Written, WriteError> {
+    let mut run = Run::begin(keyspace, tables, about(lsn)).unwrap();
+    let result = loop {
+        if let Err(error) = run.write(files) {
+            break Err(error);
+        }
+        if !run.slice(keyspace, 10_000) {
+            break run.finish(files);
+        }
+    };
+    if result.is_err() {
+        run.abort(keyspace);
+        run.discard(files);
+    }
+    result
+}
+
+#[test]
+fn a_crash_at_any_moment_leaves_the_old_checkpoint_or_the_new_one() {
+    let (mut old, mut new) = (some_store(3), some_store(4));
+    let (before, after) = (digests(&old.0, &old.1), digests(&new.0, &new.1));
+    let files = SimulatedFiles::new(5);
+    write_at_once(&files, &mut old.0, &mut old.1, 10);
+    let whole = files.copy();
+    try_to_write(&whole, &mut new, 20).unwrap();
+    remove_others(&whole, 20).unwrap();
+    let (mut old_left, mut new_left) = (0, 0);
+    for operation in 0..whole.operations() {
+        for seed in 0..4 {
+            let files = files.copy();
+            files.stop_at(operation);
+            let _ = try_to_write(&files, &mut new, 20).is_ok() && remove_others(&files, 20).is_ok();
+            let files = files.crash(seed);
+            let newest = list(&files).unwrap().remove(0);
+            let (keyspace, tables) = restored(&files, newest.lsn).unwrap();
+            assert_eq!(if newest.lsn == 20 { after } else { before }, digests(&keyspace, &tables));
+            *if newest.lsn == 20 { &mut new_left } else { &mut old_left } += 1;
+            remove_others(&files, newest.lsn).unwrap();
+            assert_eq!(vec![newest.name], files.list().unwrap());
+        }
+    }
+    assert!(old_left > 20 && new_left > 2, "{old_left} old ones left, {new_left} new ones");
+}
+
+#[test]
+fn what_cannot_be_written_is_an_error_and_leaves_nothing() {
+    let mut store = some_store(3);
+    for operation in [Operation::Create, Operation::Write, Operation::Sync, Operation::Rename, Operation::SyncDirectory]
+    {
+        let files = SimulatedFiles::new(5);
+        files.fail(operation, 1, ErrorKind::StorageFull);
+        let error = try_to_write(&files, &mut store, 20).unwrap_err();
+        assert!(crate::error::Error::from(error).message.starts_with("a checkpoint cannot be written: "));
+        // What is renamed already is whole, and may stay.
+        let left = if operation == Operation::SyncDirectory { vec![name_of(20)] } else { Vec::new() };
+        assert_eq!(left, files.list().unwrap());
+        try_to_write(&files, &mut store, 20).unwrap();
+    }
+    let files = SimulatedFiles::new(5);
+    files.set_capacity(100_000);
+    assert!(matches!(try_to_write(&files, &mut store, 20), Err(WriteError::Io(_))));
+    assert_eq!(0, files.list().unwrap().len());
 }

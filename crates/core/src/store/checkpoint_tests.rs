@@ -2,9 +2,10 @@
 
 use super::Options;
 use super::tests::{Client, random_statement};
+use crate::env::simulated::SimulatedFiles;
 use crate::env::{Env, Xoshiro};
 use crate::keyspace::{Keyspace, Wants};
-use crate::recovery::tests::{MemoryFiles, about, empty, restored, write_at_once};
+use crate::recovery::tests::{about, empty, restored, write_at_once};
 use crate::recovery::{Run, remove_others};
 use crate::reply::Reply;
 use crate::state::State;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 #[test]
 fn tables_and_keys_come_back() {
-    let (client, files) = (Client::new(), MemoryFiles::default());
+    let (client, files) = (Client::new(), SimulatedFiles::new(1));
     for statement in [
         "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a INT UNIQUE, b TEXT DEFAULT 'new', c REAL, d DECIMAL)",
         "CREATE INDEX t_b ON t (b)",
@@ -252,7 +253,7 @@ fn digests(keyspace: &Keyspace, tables: &Tables) -> (u64, u64) {
 /// Invariant 5: a checkpoint is the state at its LSN, and with each later record, once and in order, the state now.
 fn check_a_checkpoint_taken_while_commands_run(seed: u64) -> u64 {
     println!("seed {seed}");
-    let files = MemoryFiles::default();
+    let files = SimulatedFiles::new(1);
     let mut logged = Logged::new(seed, seed % 2 == 1);
     let mut copied = 0;
     for round in 0..6 {
