@@ -17,7 +17,7 @@ env directory ds memory meter reply value
 table index engine keyspace
 wal txn recovery session
 sql procedure
-session pubsub config readers slowlog state
+session pubsub config journal readers slowlog state
 command store
 """
 ORDER = _LAYERS.split()

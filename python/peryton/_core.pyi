@@ -25,7 +25,13 @@ class Store:
     """A store in this process."""
 
     def __new__(
-        cls, path: str | None = None, *, durability: str | None = None, maxmemory: int = 0, debug_commands: bool = False
+        cls,
+        path: str | None = None,
+        *,
+        durability: str | None = None,
+        maxmemory: int = 0,
+        debug_commands: bool = False,
+        progress: Callable[[str, int, int], object] | None = None,
     ) -> Store: ...
     def session(self, db: int = 0, *, protocol: int = 3) -> Session:
         """A new session in the keyspace `db`; `protocol` is the RESP version whose rules it follows."""
@@ -163,6 +169,9 @@ class Server:
     def running(self) -> bool:
         """Whether it serves."""
 
+def check(
+    path: str, *, repair: bool = False, progress: Callable[[str, int, int], object] | None = None
+) -> dict[str, Any]: ...
 def close_all() -> None:
     """Closes every open store of this process; runs at the interpreter's exit."""
 

@@ -222,17 +222,22 @@ def open(
     durability: str | None = None,
     maxmemory: int = 0,
     debug_commands: bool = False,
+    progress: Callable[[str, int, int], object] | None = None,
     db: int = 0,
 ) -> Database:
     """Opens a store in this process: in a directory, or in memory only when there is no `path`.
 
-    A directory belongs to one store at a time: a second opener is told whose it is. Nothing is written to it yet.
+    A directory belongs to one store at a time: a second opener is told whose it is.
 
-    `durability` is `sync`, `interval` (the default) or `none`; `maxmemory` limits the bytes of keys and rows (0: no
-    limit); `db` is the keyspace that commands use, 0 to 15. `debug_commands` allows DEBUG, which is for tests.
+    `durability` is what a call promises when it returns: `sync` (what it tells of is on disk), `interval` (the default:
+    within a second) or `none` (no log at all; SAVE writes). `progress(phase, done, total)` hears how far reading the
+    directory is: phase is "checkpoint" or "log", the others are bytes. `maxmemory` limits the bytes of keys and rows
+    (0: no limit); `db` is the keyspace that commands use, 0 to 15. `debug_commands` allows DEBUG, which is for tests.
     """
     where = None if path is None else os.fspath(path)
-    store = _core.Store(where, durability=durability, maxmemory=maxmemory, debug_commands=debug_commands)
+    store = _core.Store(
+        where, durability=durability, maxmemory=maxmemory, debug_commands=debug_commands, progress=progress
+    )
     return Database(store=store, db=db)
 
 

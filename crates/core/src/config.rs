@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::keyspace::evict::{POLICIES, Policy};
 use crate::keyspace::{EventClass, Keyspace};
 use crate::limits;
+use crate::session::Durability;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
@@ -45,6 +46,14 @@ pub struct Config {
     pub view_bytes: u64,
     /// How long a read may hold the store before it goes on in another thread, microseconds.
     pub statement_slice_us: u64,
+    /// What replies promise to sessions that chose nothing else.
+    pub durability: Durability,
+    /// The store has a log.
+    pub has_log: bool,
+    /// Bytes of log after which a checkpoint is made; 0: never for its size.
+    pub checkpoint_log_bytes: u64,
+    /// Seconds after which a checkpoint is made if anything has changed; 0: never for its age.
+    pub checkpoint_seconds: u64,
     /// Settings kept only so that clients that set or read them go on working.
     pub inert: Vec<(&'static str, String)>,
 }
@@ -59,6 +68,27 @@ pub struct OutputLimit {
     /// How long the soft limit may be exceeded, seconds.
     pub soft_seconds: u64,
 }
+
+impl Config {
+    /// What is wrong with promising this.
+    pub fn check_durability(&self, durability: Durability) -> std::result::Result<(), &'static str> {
+        match durability {
+            Durability::None => Ok(()),
+            _ if self.has_log => Ok(()),
+            _ => Err("this store has no log: open it with a directory, and with durability sync or interval"),
+        }
+    }
+
+    fn promise(&mut self, durability: Durability) -> Checked<()> {
+        self.check_durability(durability)?;
+        self.durability = durability;
+        Ok(())
+    }
+}
+
+/// Redis's names of the promises.
+const APPENDFSYNC: [(&str, Durability); 3] =
+    [("always", Durability::Sync), ("everysec", Durability::Interval), ("no", Durability::None)];
 
 impl Default for Config {
     fn default() -> Self {
@@ -81,16 +111,18 @@ impl Default for Config {
             transaction_idle_timeout_ms: 60_000,
             view_bytes: limits::VIEW_BYTES_MAX,
             statement_slice_us: limits::READ_SLICE_US,
+            durability: Durability::None,
+            has_log: false,
+            checkpoint_log_bytes: 512 << 20,
+            checkpoint_seconds: 3600,
             inert: INERT.iter().map(|(name, value, _)| (*name, value.to_string())).collect(),
         }
     }
 }
 
 /// Settings that clients and test suites read or set, which change nothing here.
-const INERT: [(&str, &str, Check); 13] = [
+const INERT: [(&str, &str, Check); 11] = [
     ("save", "", Check::None),
-    ("appendonly", "no", Check::YesOrNo),
-    ("appendfsync", "everysec", Check::OneOf(&["everysec", "always", "no"])),
     ("databases", "16", Check::Immutable),
     ("tcp-keepalive", "300", Check::Integer(0..=I32_MAX)),
     ("hz", "10", Check::Integer(0..=I32_MAX)),
@@ -110,7 +142,6 @@ enum Check {
     None,
     Immutable,
     YesOrNo,
-    OneOf(&'static [&'static str]),
     Integer(RangeInclusive<i64>),
     /// Bytes that are always as many.
     Fixed(i64),
@@ -126,7 +157,6 @@ impl Check {
                 text.to_ascii_lowercase()
             }
             Check::YesOrNo => return Err("argument must be 'yes' or 'no'".into()),
-            Check::OneOf(words) => one_of(text, words)?.to_string(),
             Check::Integer(bounds) => integer::<i64>(text, bounds.clone())?.to_string(),
             Check::Fixed(value) if bytes(text)? == *value => value.to_string(),
             Check::Fixed(value) => return Err(format!("the limit is fixed at {value} bytes").into()),
@@ -311,6 +341,43 @@ pub static PARAMETERS: &[Parameter] = &[
         name: "statement-slice",
         get: |c, _| c.statement_slice_us.to_string(),
         set: |c, _, v| integer(v, 0..=60_000_000).map(|n| c.statement_slice_us = n),
+    },
+    Parameter {
+        name: "durability",
+        get: |c, _| c.durability.name().into(),
+        set: |c, _, v| {
+            let known = Durability::parse(v.as_bytes());
+            c.promise(known.ok_or("argument must be one of the following: sync, interval, none")?)
+        },
+    },
+    Parameter {
+        name: "appendfsync",
+        get: |c, _| APPENDFSYNC.iter().find(|(_, one)| *one == c.durability).map_or("no", |(name, _)| name).into(),
+        set: |c, _, v| {
+            let name = one_of(v, &["everysec", "always", "no"])?;
+            let known = APPENDFSYNC.iter().find(|(known, _)| *known == name);
+            // A store without a log has always taken any of them; what it does not promise INFO tells.
+            if c.has_log { known.map_or(Ok(()), |(_, durability)| c.promise(*durability)) } else { Ok(()) }
+        },
+    },
+    Parameter {
+        name: "appendonly",
+        get: |c, _| if c.has_log { "yes" } else { "no" }.into(),
+        set: |c, _, v| match one_of(v, &["yes", "no"])? {
+            "yes" if !c.has_log => Err("the store was opened without a log: serve it with a directory (--dir)".into()),
+            "no" if c.has_log => Err("the log cannot be ended while the store is open; see DURABILITY".into()),
+            _ => Ok(()),
+        },
+    },
+    Parameter {
+        name: "checkpoint-log-bytes",
+        get: |c, _| c.checkpoint_log_bytes.to_string(),
+        set: |c, _, v| bytes(v).map(|n| c.checkpoint_log_bytes = n as u64),
+    },
+    Parameter {
+        name: "checkpoint-seconds",
+        get: |c, _| c.checkpoint_seconds.to_string(),
+        set: |c, _, v| integer(v, 0..=I32_MAX).map(|n| c.checkpoint_seconds = n),
     },
     threshold!("hash-max-listpack-entries", hash_entries, integer, 0..=i64::MAX),
     threshold!("hash-max-ziplist-entries", hash_entries, integer, 0..=i64::MAX),

@@ -23,7 +23,11 @@ pub mod engine;
 
 pub mod keyspace;
 
+pub mod wal;
+
 pub mod txn;
+
+pub mod recovery;
 
 pub mod sql;
 
@@ -33,6 +37,7 @@ pub mod session;
 pub mod procedure;
 
 pub mod config;
+pub mod journal;
 pub mod readers;
 pub mod slowlog;
 pub mod state;

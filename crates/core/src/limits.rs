@@ -106,3 +106,9 @@ pub const SAVEPOINTS_MAX: usize = 1000;
 pub const TRACKED_CHANGES_MAX: usize = 4 << 20;
 /// Most elements picked with repetition by SRANDMEMBER and its kin: the one count that no data bounds.
 pub const SAMPLE_MAX: u64 = 1 << 22;
+/// Bytes of saved keys that may wait to be written before a checkpoint stops walking on.
+pub const CHECKPOINT_WAITING_BYTES_MAX: usize = 4 << 20;
+/// Longest block of a checkpoint, bytes. Most are short; but a key, a field and its value are not divided.
+pub const CHECKPOINT_BLOCK_BYTES_MAX: usize = 3 * BULK_BYTES_MAX + (1 << 20);
+/// Bytes that may wait to be written into the log; past that no more requests are read until it has caught up.
+pub const LOG_QUEUE_BYTES_MAX: usize = 64 << 20;

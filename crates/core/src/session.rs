@@ -53,6 +53,8 @@ pub struct Multi {
     pub bytes: usize,
     /// True when a queued command is refused for want of memory, and EXEC therefore too.
     pub denyoom: bool,
+    /// True when a queued command writes.
+    pub writes: bool,
 }
 
 /// A request kept for later.
@@ -89,6 +91,34 @@ pub struct Sweep {
     pub deleted: u64,
 }
 
+/// What a reply promises about the changes that it tells of: its own, and those that it shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// They are on disk before it is sent.
+    Sync,
+    /// They are on disk within a second, unless the machine fails before.
+    Interval,
+    /// Nothing. Only a store opened with this has no log; elsewhere it means what `Interval` does.
+    None,
+}
+
+impl Durability {
+    /// Reads `sync`, `interval` or `none`, in any case.
+    pub fn parse(text: &[u8]) -> Option<Durability> {
+        let known = [Durability::Sync, Durability::Interval, Durability::None];
+        known.into_iter().find(|one| text.eq_ignore_ascii_case(one.name().as_bytes()))
+    }
+
+    /// Its name, lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Sync => "sync",
+            Durability::Interval => "interval",
+            Durability::None => "none",
+        }
+    }
+}
+
 /// The state of one client.
 pub struct Session {
     /// The session's number.
@@ -117,6 +147,10 @@ pub struct Session {
     pub reply_mode: ReplyMode,
     /// The transaction being queued.
     pub multi: Option<Multi>,
+    /// What its replies promise, if it chose (DURABILITY); None: what the store does.
+    pub durability: Option<Durability>,
+    /// What the reply to the request just served promises, if that chose (BEGIN DURABILITY).
+    pub promise: Option<Durability>,
     /// The transaction that BEGIN opened.
     pub transaction: Option<Box<Transaction>>,
     /// Watched keys with the version each had.
@@ -165,6 +199,8 @@ impl Session {
             last_command: "NULL",
             reply_mode: ReplyMode::On,
             multi: None,
+            durability: None,
+            promise: None,
             transaction: None,
             watched: HashMap::new(),
             channels: BTreeSet::new(),

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::env::{Env, Xoshiro};
 use crate::error::{Code, Error};
+use crate::journal::Journal;
 use crate::keyspace::{EventClass, Keyspace, Wants};
 use crate::limits;
 use crate::meter::Meter;
@@ -123,6 +124,8 @@ pub struct State {
     pub active_expire: bool,
     /// When idle clients are looked for next, milliseconds since 1970.
     pub idle_look_ms: i64,
+    /// The log, if there is one.
+    pub journal: Journal,
     /// SHUTDOWN was called: the doors close, and who opened them ends the process.
     pub shutdown_wanted: bool,
     /// Whether DEBUG may be used.
@@ -169,6 +172,7 @@ impl State {
             wants: Wants::empty(),
             active_expire: true,
             idle_look_ms: 0,
+            journal: Journal::none(clock.now_ms / 1000),
             shutdown_wanted: false,
             debug_allowed: false,
             recorded: None,

@@ -1,5 +1,9 @@
 //! The facade: open a store, take its baton, serve requests of sessions, close it.
 
+#[cfg(test)]
+mod checkpoint_tests;
+mod checkpointing;
+mod durable;
 mod overrun;
 mod reading;
 #[cfg(test)]
@@ -17,19 +21,25 @@ mod transaction_tests;
 
 pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
+pub use crate::recovery::{Phase, Report, Step};
 pub use crate::sql::packed::put as pack;
 pub use crate::table::datum::DatumRef as Value;
+pub use crate::wal::{Condition, Log, Lsn};
+pub use durable::{Progress, check};
 pub use overrun::Overrun;
 
 use crate::command::{connection, dispatch, room, table, transact, waiting};
 use crate::directory::Directory;
-use crate::env::{Env, SystemEnv};
+use crate::env::{Env, Files, SystemEnv};
 use crate::error::{Code, Error, Result};
+use crate::limits;
 use crate::memory;
 use crate::readers::Readers;
 use crate::reply::Reply;
-use crate::session::{Door, Session, SessionId, Waker};
+use crate::session::{Door, Durability, Session, SessionId, Waker};
 use crate::state::State;
+use crate::wal::LogSettings;
+use checkpointing::Saver;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,6 +56,14 @@ pub struct Options {
     pub env: Option<Box<dyn Env>>,
     /// The data directory, which must be no other store's; None: in memory only.
     pub dir: Option<PathBuf>,
+    /// What replies promise; None: `interval` in a directory.
+    pub durability: Option<Durability>,
+    /// Files to use in the place of the directory's.
+    pub files: Option<Arc<dyn Files>>,
+    /// How the log works.
+    pub log: LogSettings,
+    /// Is told how far the opening is.
+    pub progress: Option<Progress>,
     /// Whether DEBUG may be used; it can undo and hold up everything, so it is for tests.
     pub debug_commands: bool,
 }
@@ -66,6 +84,8 @@ struct Shared {
     closed: AtomicBool,
     /// Ours until the store is closed.
     directory: Mutex<Option<Directory>>,
+    log: Option<Log>,
+    saver: Arc<Saver>,
 }
 
 /// The thread that expires keys and ends waits, and how to wake it.
@@ -80,6 +100,8 @@ struct Housekeeper {
 const HOUSEKEEPING_MS: u64 = 100;
 /// How often clients that have been idle for too long are looked for, milliseconds.
 const IDLE_LOOK_MS: i64 = 1000;
+/// How often a log that is behind is looked at.
+const LOG_PAUSE: Duration = Duration::from_millis(1);
 
 impl Store {
     /// Opens a store.
@@ -89,6 +111,14 @@ impl Store {
         let directory = options.dir.as_deref().map(Directory::claim).transpose()?;
         let mut state = State::new(env, table::TABLE.size());
         state.debug_allowed = options.debug_commands;
+        let files = options.files.or_else(|| directory.as_ref().map(durable::files));
+        let durability = options.durability.unwrap_or(Durability::Interval);
+        if let Some(directory) = &directory {
+            state.journal.saves.backup_place = directory.path().join("backups");
+        }
+        let data = files
+            .map(|files| durable::open(files, durability, options.log, options.progress, &mut state))
+            .transpose()?;
         let shared = Shared {
             overrun: Overrun::new(&state, opened),
             readers: state.readers.clone(),
@@ -97,10 +127,15 @@ impl Store {
             housekeeper: Arc::default(),
             closed: AtomicBool::new(false),
             directory: Mutex::new(directory),
+            log: data.as_ref().and_then(|data| data.log.clone()),
+            saver: Arc::default(),
         };
         let store = Store { shared: Arc::new(shared) };
         store.start_housekeeper();
         reading::set_up(&store);
+        if let Some(data) = data {
+            store.start_saver(data)?;
+        }
         Ok(store)
     }
 
@@ -121,6 +156,31 @@ impl Store {
         &self.shared.overrun
     }
 
+    /// The log, if the store has one. Whoever sends a reply waits for what [`Active::promise`] says first.
+    #[inline]
+    pub fn log(&self) -> Option<&Log> {
+        self.shared.log.as_ref()
+    }
+
+    /// Waits until a record is durable (see [`Active::promise`]), and while the log is far behind. Not to be called by
+    /// whoever has the baton.
+    ///
+    /// # Errors
+    /// The log has failed: nobody knows whether the change survives.
+    pub fn keep(&self, promise: Lsn) -> Result<()> {
+        let Some(log) = &self.shared.log else { return Ok(()) };
+        while log.queued_bytes() > limits::LOG_QUEUE_BYTES_MAX && log.condition() != Condition::Failed {
+            std::thread::sleep(LOG_PAUSE);
+        }
+        if promise == 0 {
+            return Ok(());
+        }
+        log.wait(promise).map_err(|error| {
+            let text = format!("the change was made, but the log failed, so it may not survive: {error}");
+            Error::new(Code::MisConf, text)
+        })
+    }
+
     /// True after [`Store::close`].
     pub fn is_closed(&self) -> bool {
         self.shared.closed.load(Ordering::Acquire)
@@ -134,13 +194,29 @@ impl Store {
         self.enter().close_all();
         self.shared.readers.close();
         self.shared.housekeeper.ring();
+        self.shared.saver.ring();
         let mut threads = std::mem::take(&mut *self.shared.reader_threads.lock());
         threads.extend(self.shared.housekeeper.thread.lock().take());
         for thread in threads.into_iter().filter(|thread| thread.thread().id() != std::thread::current().id()) {
             // A panic in one of them was reported when it happened.
             let _ = thread.join();
         }
+        if let Some(log) = &self.shared.log
+            && let Err(error) = log.close()
+        {
+            self.enter().state.env.log(3, &format!("the end of the log is not safe: {error}"));
+        }
         self.shared.directory.lock().take();
+    }
+
+    fn start_saver(&self, data: durable::Data) -> Result<()> {
+        let (weak, saver) = (Arc::downgrade(&self.shared), self.shared.saver.clone());
+        let store = move || weak.upgrade().map(|shared| Store { shared });
+        let builder = std::thread::Builder::new().name("peryton-saver".into());
+        let thread = builder.spawn(move || checkpointing::run(&saver, &data, &store));
+        let thread = thread.map_err(|error| Error::err(format!("cannot start a thread: {error}")))?;
+        self.shared.reader_threads.lock().push(thread);
+        Ok(())
     }
 
     fn start_housekeeper(&self) {
@@ -326,6 +402,13 @@ impl Active<'_> {
     #[inline]
     pub fn now_ns(&self) -> u64 {
         self.state.monotonic_ns
+    }
+
+    /// The record of the log that must be durable before the reply just given may leave; 0: it may leave at once.
+    #[inline]
+    pub fn promise(&mut self) -> Lsn {
+        let Some(session) = &mut self.session else { return 0 };
+        self.state.journal.promise(session, self.state.config.durability)
     }
 
     /// The session itself.

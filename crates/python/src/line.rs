@@ -4,10 +4,11 @@
 
 use crate::error::from_panic;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use peryton_core::error::Error;
+use peryton_core::error::{Error, Result};
+use peryton_core::limits;
 use peryton_core::reply::Reply;
 use peryton_core::session::{Door, SessionId, Waker};
-use peryton_core::store::{Active, Baton, Store};
+use peryton_core::store::{Active, Baton, Lsn, Store};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,6 +84,8 @@ pub struct Turn<'a> {
     line: &'a Line,
     desk: MutexGuard<'a, Desk>,
     baton: Baton<'a>,
+    /// The record of the log that must be durable before what came of this turn may be shown; 0: none.
+    promise: Lsn,
 }
 
 impl Line {
@@ -124,7 +127,7 @@ impl Line {
             }
             id
         });
-        Turn { desk, baton, line: self }
+        Turn { desk, baton, promise: 0, line: self }
     }
 
     /// The next reply or push, if it is there already; does not enter the store.
@@ -179,6 +182,19 @@ impl Line {
         first
     }
 
+    /// Waits for what a turn has promised, which must be over.
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub fn keep(&self, promise: Lsn) -> Result<()> {
+        self.store.keep(promise)
+    }
+
+    /// Has a turn promised nothing that has to be waited for?
+    pub fn is_kept(&self, promise: Lsn) -> bool {
+        promise == 0 && self.store.log().is_none_or(|log| log.queued_bytes() <= limits::LOG_QUEUE_BYTES_MAX)
+    }
+
     /// The store at the other end.
     pub fn store(&self) -> &Store {
         &self.store
@@ -196,6 +212,11 @@ pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
 }
 
 impl Turn<'_> {
+    /// Ends the turn; gives what it has promised.
+    pub fn end(self) -> Lsn {
+        self.promise
+    }
+
     /// Runs one request.
     pub fn execute(&mut self, args: &[&[u8]]) -> Outcome {
         if self.desk.blocked || !self.desk.backlog.is_empty() {
@@ -282,6 +303,7 @@ impl Turn<'_> {
             return Outcome::Closed;
         }
         let reply = guarded(&mut active, args);
+        self.promise = self.promise.max(active.promise());
         let session = active.session();
         // A command's pushes to its own session come before its reply, as on a socket.
         self.desk.inbox.extend(session.outbox.drain(..).flat_map(flatten));
@@ -308,6 +330,9 @@ impl Turn<'_> {
                 self.line.hang_up();
                 return;
             };
+            if !active.session().outbox.is_empty() {
+                self.promise = self.promise.max(active.promise());
+            }
             let session = active.session();
             self.desk.inbox.extend(session.outbox.drain(..).flat_map(flatten));
             self.desk.blocked = session.blocked.is_some();

@@ -9,7 +9,7 @@ use crate::fork::Birth;
 use crate::line::{self, Line, Outcome, Turn};
 use crate::store;
 use peryton_core::reply::Reply;
-use peryton_core::store::{Overrun, is_short};
+use peryton_core::store::{Lsn, Overrun, is_short};
 use pyo3::exceptions::{PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -36,12 +36,34 @@ impl Session {
         if Overrun::may_answer(args) { py.detach(|| self.line.end_overrun(args)) } else { None }
     }
 
-    /// Does `work` with the line and the baton: inline if both are free and `short`, else without the GIL.
-    fn with_turn<T: Send>(&self, py: Python<'_>, short: bool, work: impl FnOnce(&mut Turn<'_>) -> T + Send) -> T {
+    /// Does `work` with the line and the baton: inline if both are free and `short`, else without the GIL. Then waits for
+    /// what was promised.
+    fn with_turn<T: Send>(
+        &self,
+        py: Python<'_>,
+        short: bool,
+        work: impl FnOnce(&mut Turn<'_>) -> T + Send,
+    ) -> PyResult<T> {
         if short && let Some(mut turn) = self.line.try_turn() {
-            return work(&mut turn);
+            let done = work(&mut turn);
+            let promise = turn.end();
+            return self.keep(py, promise).map(|()| done);
         }
-        py.detach(|| work(&mut self.line.turn()))
+        let kept = py.detach(|| {
+            let mut turn = self.line.turn();
+            let done = work(&mut turn);
+            let promise = turn.end();
+            self.line.keep(promise).map(|()| done)
+        });
+        kept.map_err(|error| error::raise(py, &error))
+    }
+
+    /// Waits, without the GIL, for what a turn has promised.
+    fn keep(&self, py: Python<'_>, promise: Lsn) -> PyResult<()> {
+        if self.line.is_kept(promise) {
+            return Ok(());
+        }
+        py.detach(|| self.line.keep(promise)).map_err(|error| error::raise(py, &error))
     }
 
     /// Asks `look` again and again, asleep in between, until it is not `Later`, time is up (None), or a signal raises.
@@ -54,15 +76,21 @@ impl Session {
         loop {
             let now = Instant::now();
             let slice = until.map_or(now + SIGNALS_EVERY, |until| until.min(now + SIGNALS_EVERY));
+            let one_look = || {
+                let mut turn = self.line.turn();
+                let outcome = look(&mut turn);
+                let promise = turn.end();
+                self.line.keep(promise).map(|()| outcome)
+            };
             let outcome = py.detach(|| {
-                // A statement of its own, so that the turn is over before the sleep.
-                let outcome = look(&mut self.line.turn());
+                let outcome = one_look()?;
                 if !matches!(outcome, Outcome::Later) || slice <= now {
-                    return outcome;
+                    return Ok(outcome);
                 }
                 self.line.sleep(slice);
-                look(&mut self.line.turn())
+                one_look()
             });
+            let outcome = outcome.map_err(|error| error::raise(py, &error))?;
             if !matches!(outcome, Outcome::Later) {
                 return Ok(Some(outcome));
             }
@@ -89,18 +117,21 @@ impl Session {
     /// Ends the session. Its wait, if it has one, is over, and a late reply is lost.
     fn end(&self, py: Python<'_>) {
         if self.line.hang_up() {
-            self.with_turn(py, true, |turn| turn.close_session());
+            // Nothing is promised to who leaves.
+            let _ = self.with_turn(py, true, |turn| turn.close_session());
         }
     }
 
     /// The reply to a statement, which is run with the GIL held if it is known and over in no time.
     pub fn statement(&self, py: Python<'_>, args: &[&[u8]]) -> PyResult<Reply> {
         self.check(py)?;
-        let inline =
-            self.line.try_turn().and_then(|mut turn| turn.is_short_statement(args).then(|| turn.execute(args)));
+        let inline = self.line.try_turn().and_then(|mut turn| {
+            let outcome = turn.is_short_statement(args).then(|| turn.execute(args))?;
+            Some((outcome, turn.end()))
+        });
         let outcome = match inline {
-            Some(outcome) => outcome,
-            None => py.detach(|| self.line.turn().execute(args)),
+            Some((outcome, promise)) => self.keep(py, promise).map(|()| outcome)?,
+            None => self.with_turn(py, false, |turn| turn.execute(args))?,
         };
         self.settle(py, outcome)
     }
@@ -125,7 +156,7 @@ impl Session {
         let slices = arguments.slices()?;
         let outcome = match self.end_overrun(py, &slices) {
             Some(reply) => Outcome::Reply(reply),
-            None => self.with_turn(py, is_short(&slices), |turn| turn.execute(&slices)),
+            None => self.with_turn(py, is_short(&slices), |turn| turn.execute(&slices))?,
         };
         match self.settle(py, outcome)? {
             Reply::Error(error) => Err(error::raise(py, &error)),
@@ -152,7 +183,7 @@ impl Session {
                     }
                 }
                 outcomes
-            });
+            })?;
             at += outcomes.len();
             for outcome in outcomes {
                 replies.append(PERYTON.object(py, &self.settle(py, outcome)?)?)?;
@@ -188,7 +219,7 @@ impl Session {
         }
         let short = requests.len() == 1 && is_short(&requests[0]);
         let closed =
-            self.with_turn(py, short, |turn| requests.iter().any(|args| matches!(turn.send(args), Outcome::Closed)));
+            self.with_turn(py, short, |turn| requests.iter().any(|args| matches!(turn.send(args), Outcome::Closed)))?;
         if closed { Err(store::closed(py, "session")) } else { Ok(()) }
     }
 

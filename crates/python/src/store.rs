@@ -8,13 +8,15 @@ use crate::session::Session;
 use crate::statements::Statements;
 use parking_lot::Mutex;
 use peryton_core::limits::DATABASES;
-use peryton_core::session::SessionId;
-use peryton_core::store::{Options, Store as Core};
+use peryton_core::session::{Durability, SessionId};
+use peryton_core::store::{Options, Phase, Progress, Store as Core};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::ThreadId;
+use std::time::{Duration, Instant};
 
 /// A store with the doors that were opened on it, which stay open as long as it does.
 struct Opened {
@@ -46,6 +48,30 @@ impl Drop for Opened {
     }
 }
 
+/// How often Python hears how far the opening is.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// Tells a Python callable how far the opening is.
+fn teller(callable: Py<PyAny>) -> Progress {
+    let mut told = Instant::now();
+    Box::new(move |step| {
+        if told.elapsed() < TELL_EVERY && step.done < step.total {
+            return;
+        }
+        told = Instant::now();
+        let phase = match step.phase {
+            Phase::Checkpoint => "checkpoint",
+            Phase::Log => "log",
+        };
+        Python::attach(|py| {
+            if let Err(error) = callable.call1(py, (phase, step.done, step.total)) {
+                // The store opens all the same.
+                error.write_unraisable(py, None);
+            }
+        });
+    })
+}
+
 fn close(core: &Core, doors: Vec<Arc<Door>>) {
     doors.iter().for_each(|door| door.stop());
     core.close();
@@ -67,23 +93,30 @@ pub struct Store {
 impl Store {
     /// Opens a store: in the directory `path`, or in memory.
     #[new]
-    #[pyo3(signature = (path=None, *, durability=None, maxmemory=0, debug_commands=false))]
+    ///
+    /// `progress(phase, done, total)` is called now and then while what the directory holds is read: phase is
+    /// "checkpoint" or "log", the others are bytes.
+    #[pyo3(signature = (path=None, *, durability=None, maxmemory=0, debug_commands=false, progress=None))]
     fn new(
         py: Python<'_>,
         path: Option<String>,
         durability: Option<&str>,
         maxmemory: u64,
         debug_commands: bool,
+        progress: Option<Py<PyAny>>,
     ) -> PyResult<Store> {
-        if let Some(durability) = durability
-            && !["sync", "interval", "none"].contains(&durability)
-        {
-            let text = format!("durability is sync, interval or none, not {durability:?}");
-            return Err(PyValueError::new_err(text));
+        let durability = durability.map(|name| {
+            let text = || PyValueError::new_err(format!("durability is sync, interval or none, not {name:?}"));
+            Durability::parse(name.as_bytes()).ok_or_else(text)
+        });
+        let durability = durability.transpose()?;
+        if path.is_none() && durability.is_some_and(|durability| durability != Durability::None) {
+            return Err(PyValueError::new_err("a store in memory keeps nothing: durability needs a directory"));
         }
         let core = py.detach(|| {
             let dir = path.as_ref().map(PathBuf::from);
-            let core = Core::open(Options { dir, debug_commands, ..Options::default() })?;
+            let progress = progress.map(teller);
+            let core = Core::open(Options { dir, durability, progress, debug_commands, ..Options::default() })?;
             core.enter().state().config.maxmemory = maxmemory;
             Ok(core)
         });
@@ -162,6 +195,33 @@ impl Store {
         self.opened.birth.check(py)?;
         if self.opened.core.is_closed() { Err(closed(py, "store")) } else { Ok(()) }
     }
+}
+
+/// What a directory holds that no store has open, as a dict; with `repair`, a damaged log is cut where the damage is.
+#[pyfunction]
+#[pyo3(signature = (path, *, repair=false, progress=None))]
+pub fn check<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    repair: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let report = py.detach(|| peryton_core::store::check(&path, repair, progress.map(teller)));
+    let report = report.map_err(|error| error::raise(py, &error))?;
+    let dict = PyDict::new(py);
+    let recovered = report.recovered.as_ref();
+    dict.set_item("checkpoint", recovered.and_then(|found| found.checkpoint.as_ref().map(|loaded| loaded.lsn)))?;
+    dict.set_item("records", recovered.map(|found| found.records))?;
+    dict.set_item("next", recovered.map(|found| found.next))?;
+    let cut = recovered.and_then(|found| found.cut.as_ref());
+    dict.set_item("cut", cut.map(|cut| (cut.file.clone(), cut.offset, cut.bytes)))?;
+    dict.set_item("trouble", report.trouble)?;
+    dict.set_item("repairable", report.is_repairable)?;
+    dict.set_item("repaired", report.is_repaired)?;
+    dict.set_item("keys", report.keys)?;
+    dict.set_item("tables", report.tables)?;
+    dict.set_item("rows", report.rows)?;
+    Ok(dict)
 }
 
 /// Ends a session whose last handle was dropped while somebody else held the baton.

@@ -6,7 +6,7 @@ use peryton_core::config::OutputLimit;
 use peryton_core::error::{Code, Error};
 use peryton_core::reply::Reply;
 use peryton_core::session::SessionId;
-use peryton_core::store::{Active, Baton};
+use peryton_core::store::{Active, Baton, Lsn};
 use smallvec::SmallVec;
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Instant;
@@ -64,6 +64,11 @@ pub struct Connection {
     pub write_blocked: bool,
     /// True when the kernel may hold bytes that were not read yet.
     pub readable: bool,
+    /// The record of the log that must be durable before the output may be sent; 0: none. Until then nothing further is
+    /// executed, so that a reply never waits for a change that came after it.
+    pub held_for: Lsn,
+    /// It is in the loop's list of those held.
+    pub is_listed: bool,
     input: Vec<u8>,
     decoder: Decoder,
     output: Vec<u8>,
@@ -125,6 +130,8 @@ impl Connection {
             gone: false,
             write_blocked: false,
             readable: false,
+            held_for: 0,
+            is_listed: false,
             input: Vec::new(),
             decoder: Decoder::default(),
             output: Vec::new(),
@@ -167,7 +174,7 @@ impl Connection {
     }
 
     fn input_bytes_max(&self) -> usize {
-        let idle = self.blocked || self.output.len() - self.sent > OUTPUT_PAUSE_BYTES;
+        let idle = self.blocked || self.held_for > 0 || self.output.len() - self.sent > OUTPUT_PAUSE_BYTES;
         if idle { TURN_BYTES } else { peryton_core::limits::QUERY_BUFFER_BYTES_MAX }
     }
 
@@ -179,6 +186,10 @@ impl Connection {
             return;
         };
         self.authenticated = active.session().authenticated || active.config().requirepass.is_empty();
+        if self.held_for > 0 {
+            self.gone |= active.session().killed;
+            return;
+        }
         self.take_outbox(&mut active);
         if self.gone {
             return;
@@ -190,6 +201,9 @@ impl Connection {
         self.input.drain(..start);
         if self.input.is_empty() && self.input.capacity() > IDLE_BUFFER_BYTES {
             self.input = Vec::new();
+        }
+        if self.sent < self.output.len() {
+            self.held_for = self.held_for.max(active.promise());
         }
         let limit = self.limit(&mut active);
         self.check_output(limit);
@@ -206,7 +220,8 @@ impl Connection {
         let input = std::mem::take(&mut self.input);
         let mut start = 0;
         // A client that waits, or does not read, gets no answers either.
-        while !self.closing && !self.blocked && self.output.len() - self.sent < OUTPUT_PAUSE_BYTES {
+        while !self.closing && !self.blocked && self.held_for == 0 && self.output.len() - self.sent < OUTPUT_PAUSE_BYTES
+        {
             let buffer = &input[start..];
             match self.decoder.decode(buffer, &self.limits()) {
                 Ok(Parsed::Incomplete) => break,
@@ -356,12 +371,16 @@ impl Connection {
         self.protocol = session.protocol;
         self.authenticated |= session.authenticated;
         self.blocked = session.blocked.is_some();
+        let chose = session.promise.is_some();
         if !session.outbox.is_empty() {
             let outbox = std::mem::take(&mut session.outbox);
             outbox.iter().for_each(|push| encode(push, self.protocol, &mut self.output));
         }
         encode(&reply, self.protocol, &mut self.output);
         self.closing |= session.closing;
+        if chose {
+            self.held_for = self.held_for.max(active.promise());
+        }
     }
 
     /// Takes replies and pushes that came while the session was not being served.
@@ -409,8 +428,11 @@ impl Connection {
         is_too_slow
     }
 
-    /// Sends what the socket takes.
+    /// Sends what the socket takes, unless it is held.
     pub fn send(&mut self) {
+        if self.held_for > 0 {
+            return;
+        }
         while self.sent < self.output.len() {
             match self.stream.write(&self.output[self.sent..]) {
                 Ok(0) => {
@@ -441,11 +463,11 @@ impl Connection {
 
     /// True when there are bytes to send and the socket may take them.
     pub fn has_output(&self) -> bool {
-        (self.closing || self.sent < self.output.len()) && !self.write_blocked
+        (self.closing || self.sent < self.output.len()) && !self.write_blocked && self.held_for == 0
     }
 
     /// True when there is more to read or to execute without waiting for the poll.
     pub fn has_more(&self) -> bool {
-        (self.paused || self.readable) && !self.closing && !self.blocked && !self.write_blocked
+        (self.paused || self.readable) && !self.closing && !self.blocked && !self.write_blocked && self.held_for == 0
     }
 }

@@ -4,11 +4,13 @@
 use crate::sockets::{Newcomer, Sockets};
 use crate::wake::{ConnectionWaker, WakeQueue};
 use parking_lot::Mutex;
+use peryton_core::limits;
 use peryton_core::session::Door;
-use peryton_core::store::{Baton, Store};
+use peryton_core::store::{Baton, Condition, Log, Store};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 
 /// What an event loop shares with its guard and with who stops it.
 pub struct Shared {
@@ -26,6 +28,8 @@ pub struct Shared {
     pub was_shut_down: AtomicBool,
     /// No password is asked for.
     pub is_open: AtomicBool,
+    /// Some connection waits for the log, whose progress is to wake the loop.
+    pub awaits_log: AtomicBool,
 }
 
 impl Shared {
@@ -39,14 +43,53 @@ impl Shared {
 /// Serves until stopped, then closes all connections.
 pub fn run(shared: &Shared) -> io::Result<()> {
     while !shared.stop.load(Ordering::Acquire) && !shared.store.is_closed() {
-        shared.sockets.lock().wait()?;
+        wait(shared)?;
         execute(shared);
         let ended = shared.sockets.lock().finish_turn();
         close_sessions(shared, &ended);
+        if let Some(log) = shared.store.log() {
+            announce(shared, log);
+        }
+    }
+    if let Some(log) = shared.store.log() {
+        // What was promised is kept before the connections are closed. If the log has failed they are told nothing.
+        let _ = log.wait(shared.sockets.lock().awaited());
+        release(&mut shared.sockets.lock(), log);
     }
     let ended = shared.sockets.lock().remove_all();
     close_sessions(shared, &ended);
     Ok(())
+}
+
+/// Waits until a socket has something, or a reply may leave.
+fn wait(shared: &Shared) -> io::Result<()> {
+    let Some(log) = shared.store.log() else { return shared.sockets.lock().wait() };
+    // The disk is slower than the clients: nothing more is read from them until it has caught up.
+    while log.queued_bytes() > limits::LOG_QUEUE_BYTES_MAX && !shared.stop.load(Ordering::Acquire) {
+        std::thread::sleep(LOG_PAUSE);
+    }
+    let mut sockets = shared.sockets.lock();
+    release(&mut sockets, log);
+    sockets.wait()?;
+    release(&mut sockets, log);
+    Ok(())
+}
+
+/// How often a log that is behind is looked at.
+const LOG_PAUSE: Duration = Duration::from_millis(1);
+
+fn release(sockets: &mut Sockets, log: &Log) {
+    sockets.release(log.durable(), log.condition() == Condition::Failed);
+}
+
+/// Tells the log what is waited for.
+fn announce(shared: &Shared, log: &Log) {
+    let awaited = shared.sockets.lock().awaited();
+    // Before the log is told: whoever sees progress after that rings, and progress before it is seen by `wait`.
+    shared.awaits_log.store(awaited > 0, Ordering::SeqCst);
+    if awaited > 0 {
+        log.want(awaited);
+    }
 }
 
 fn close_sessions(shared: &Shared, ended: &[u64]) {

@@ -66,7 +66,18 @@ impl Server {
             busy_after_ms: AtomicI64::new(busy_after_ms),
             was_shut_down: AtomicBool::new(false),
             is_open: AtomicBool::new(!has_password),
+            awaits_log: AtomicBool::new(false),
         });
+        if let Some(log) = store.log() {
+            let loop_of = Arc::downgrade(&shared);
+            log.on_progress(Arc::new(move || {
+                if let Some(shared) = loop_of.upgrade()
+                    && shared.awaits_log.load(Ordering::SeqCst)
+                {
+                    shared.queue.ring();
+                }
+            }));
+        }
         let mut server = Server { address, unix_socket: options.unix_socket.clone(), shared, threads: Vec::new() };
         server.spawn("peryton-resp", |shared| {
             if let Err(error) = event_loop::run(shared) {

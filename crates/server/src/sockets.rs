@@ -3,6 +3,7 @@
 use crate::connection::{Connection, Stream};
 use mio::net::{TcpListener, UnixListener};
 use mio::{Events, Interest, Poll, Token};
+use peryton_core::store::Lsn;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,8 @@ pub struct Sockets {
     turn: Vec<usize>,
     in_turn: Vec<bool>,
     newcomers: Vec<Newcomer>,
+    /// Connections whose output waits for the log.
+    held: Vec<usize>,
     /// The guard has polled while connections were out being served; events meant for them are lost.
     missed: bool,
     /// Clients may be waiting that could not be accepted.
@@ -70,6 +73,7 @@ impl Sockets {
             turn: Vec::new(),
             in_turn: Vec::new(),
             newcomers: Vec::new(),
+            held: Vec::new(),
             missed: false,
             accept_again: false,
             over_soft_limit: false,
@@ -254,6 +258,35 @@ impl Sockets {
         }
     }
 
+    /// Lets go the connections whose record is durable by now. If the log has failed for good, the others are closed:
+    /// nobody knows what became of their changes.
+    pub fn release(&mut self, durable: Lsn, has_failed: bool) {
+        if self.held.is_empty() {
+            return;
+        }
+        for index in std::mem::take(&mut self.held) {
+            let Some(connection) = &mut self.connections[index] else { continue };
+            let is_kept = connection.held_for <= durable;
+            if !is_kept && !has_failed {
+                self.held.push(index);
+                continue;
+            }
+            (connection.held_for, connection.is_listed) = (0, false);
+            connection.gone |= !is_kept;
+            if is_kept {
+                // Now, not with the replies to what waits in its input, which may be held in their turn.
+                connection.send();
+            }
+            self.note(index);
+        }
+    }
+
+    /// The record that the connection held longest waits for; 0: none is held.
+    pub fn awaited(&self) -> Lsn {
+        let held = self.held.iter().filter_map(|index| self.connections[*index].as_ref());
+        held.map(|connection| connection.held_for).max().unwrap_or(0)
+    }
+
     /// Sends replies, drops connections that are over, and keeps for the next turn those that have more to do. Gives the
     /// sessions of the dropped ones.
     pub fn finish_turn(&mut self) -> Vec<u64> {
@@ -268,6 +301,9 @@ impl Sockets {
             }
             if !connection.gone && connection.has_output() {
                 connection.send();
+            }
+            if connection.held_for > 0 && !std::mem::replace(&mut connection.is_listed, true) {
+                self.held.push(index);
             }
             self.over_soft_limit |= connection.is_over_soft_limit();
             if connection.gone {
@@ -291,6 +327,9 @@ impl Sockets {
     fn remove(&mut self, index: usize) -> Option<u64> {
         self.in_turn[index] = false;
         let mut connection = self.connections[index].take()?;
+        if connection.is_listed {
+            self.held.retain(|held| *held != index);
+        }
         let _ = self.poll.registry().deregister(connection.stream.source());
         self.free.push(index);
         connection.session

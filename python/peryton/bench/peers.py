@@ -49,6 +49,19 @@ class Program:
     argv: tuple[str, ...]
 
 
+#: What a promise is called by Redis and its kin.
+_APPENDFSYNC = {"sync": "always", "interval": "everysec"}
+
+
+def promising(program: Program, promise: str) -> Program:
+    """The program with its data on disk, in the folder it is started in: `promise` is sync or interval."""
+    if program.name == OURS:
+        options = ("--dir", "data", "--durability", promise)
+    else:
+        options = ("--appendonly", "yes", "--appendfsync", _APPENDFSYNC[promise])
+    return Program(program.name, (*program.argv, *options))
+
+
 @dataclass(frozen=True)
 class Absent:
     """A server that is not on this machine, and what would bring it."""

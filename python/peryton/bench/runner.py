@@ -141,6 +141,8 @@ class Workload:
     hits: bool = False
     #: Measure this many times longer than others.
     longer: float = 1.0
+    #: Changes are written to disk: sync or interval; empty: they are not.
+    promise: str = ""
 
 
 class Unsound(Exception):
@@ -203,6 +205,8 @@ class Bench:
         self.tell(workload.title)
         result = Result(workload.name, workload.title)
         programs = [self.programs[name] for name in self.contenders(workload.only)]
+        if workload.promise:
+            programs = [peers.promising(program, workload.promise) for program in programs]
         programs.append(peers.ceiling(workload.reply))
         for number in range(self.scale.rounds):
             for program in programs:

@@ -84,6 +84,17 @@ def _usual_strings(bench: Bench) -> Iterator[Result]:
     yield from _strings(bench, USUAL, "32")
 
 
+def _durable(bench: Bench) -> Iterator[Result]:
+    """SET with the promise that Redis calls appendfsync always, and the one it calls everysec."""
+    load = Load((("SET", SMALL.key(), SMALL.value),), SMALL.fields(bench.scale.keys))
+    for promise, pipeline in (("sync", 1), ("sync", 16), ("interval", 16)):
+        title = f"SET at {promise}, pipeline {pipeline}"
+        work = replace(load, pipeline=pipeline)
+        yield bench.throughput(
+            Workload(f"set-{promise}-p{pipeline}", title, work, b"+OK\r\n", SMALL.data(), promise=promise)
+        )
+
+
 def _scripts(bench: Bench) -> Iterator[Result]:
     command = ("EVAL", "return redis.call('GET', KEYS[1])", "1", SMALL.key())
     load = Load((command,), SMALL.fields(bench.scale.keys), pipeline=16)
@@ -243,6 +254,7 @@ SUITES = {
     for suite in (
         Suite("strings", "SET and GET, 3 bytes", _small_strings),
         Suite("strings32", "SET and GET, 32 bytes", _usual_strings),
+        Suite("durable", "SET that reaches the disk", _durable),
         Suite("scripts", "a command from Lua", _scripts),
         Suite("select", "rows by key over the wire", _select),
         Suite("sql", "statements in one process, beside Python's sqlite3", embedded.run),

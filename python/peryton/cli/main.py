@@ -151,6 +151,44 @@ def export(table: str | None, **options: Any) -> None:
     command.export(table, **options)
 
 
+@peryton.command()
+@click.argument("directory", type=click.Path(exists=True, file_okay=False))
+@click.option("--repair", is_flag=True, help="Cut a damaged log where the damage is; what follows is lost.")
+def check(directory: str, repair: bool) -> None:
+    """Read a data directory as the opening of a store would, and tell what is in it and what is wrong.
+
+    No store may have it open. Without --repair nothing is changed. Exit code 1: something is wrong with it.
+    """
+    from peryton.cli import keeping as command
+
+    command.check(directory, repair=repair)
+
+
+@peryton.command()
+@click.argument("target", type=click.Path())
+@_FROM
+@_DIR
+def backup(target: str, url: str | None, directory: str | None) -> None:
+    """Copy a store into the new directory TARGET while it serves; one moment of it, all keys and tables.
+
+    The server writes the copy; so it must run on this machine, or see the same disk. A copy is a data directory: serve
+    it, or put it in place with `peryton restore`.
+    """
+    from peryton.cli import keeping as command
+
+    command.backup(target, url=url, directory=directory)
+
+
+@peryton.command()
+@click.argument("source", type=click.Path(exists=True, file_okay=False))
+@click.argument("directory", type=click.Path())
+def restore(source: str, directory: str) -> None:
+    """Put the backup SOURCE into the new data directory DIRECTORY, after reading all of it."""
+    from peryton.cli import keeping as command
+
+    command.restore(source, directory)
+
+
 # The bench parses its own options, so that only those who measure import it.
 @peryton.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)

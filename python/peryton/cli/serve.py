@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from types import FrameType
 
@@ -18,9 +19,9 @@ import peryton
 
 _UNITS = {"": 1, "b": 1, "k": 1000, "kb": 1024, "m": 1000**2, "mb": 1024**2, "g": 1000**3, "gb": 1024**3}
 _DURABILITY = {
-    "sync": "a reply waits until its change is on disk",
-    "interval": "changes reach the disk within a second",
-    "none": "nothing is written",
+    "sync": "a reply waits until what it tells of is on disk",
+    "interval": "changes are on disk within a second",
+    "none": "nothing is written but by SAVE",
 }
 
 
@@ -58,6 +59,7 @@ def run(settings: Settings) -> None:
         durability=durability,
         maxmemory=settings.maxmemory,
         debug_commands=settings.debug_commands,
+        progress=None if settings.quiet else _Loading(),
     ) as db:
         server = db.serve(
             settings.bind, settings.port, unixsocket=settings.unixsocket, password=settings.password or None
@@ -72,6 +74,20 @@ def run(settings: Settings) -> None:
             raise peryton.StoppedError("the server ended by itself; its message is above", "BUG")
         if not settings.quiet:
             print("Stopping", flush=True)
+
+
+class _Loading:
+    """Prints how far reading the data is: at most a line a second, and none when it is quick."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + 1.0
+
+    def __call__(self, phase: str, done: int, total: int) -> None:
+        """Hears how far it is."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + 1.0
+            part = 100 * done // max(total, 1)
+            print(f"Reading the {phase}: {part} % of {total:,} bytes", flush=True)
 
 
 def _stop_on_signals() -> threading.Event:
@@ -96,10 +112,9 @@ def _banner(settings: Settings, server: peryton.Server) -> None:
     facts.add_row("address", server.address)
     if settings.unixsocket:
         facts.add_row("socket", settings.unixsocket)
-    facts.add_row("data", "in memory, gone when this process ends")
+    facts.add_row("data", settings.directory or "in memory, gone when this process ends")
     if settings.directory:
-        facts.add_row("directory", f"{settings.directory} (locked, nothing in it yet)")
-        facts.add_row("durability", f"{settings.durability}: {_DURABILITY[settings.durability]}, once there is a log")
+        facts.add_row("durability", f"{settings.durability}: {_DURABILITY[settings.durability]}")
     if settings.maxmemory:
         facts.add_row("memory", f"at most {settings.maxmemory:,} bytes")
     facts.add_row("password", "asked for" if settings.password else "none")

@@ -30,7 +30,6 @@ def open_target(url: str | None, directory: str | None) -> Database:
     if url is not None and directory is not None:
         raise click.UsageError("a store has either an address or a directory")
     if directory is not None:
-        warn("a data directory keeps no rows yet: what is written is gone when this command ends; use a server")
         return peryton.open(directory)
     if url is None:
         return peryton.connect()

@@ -2,7 +2,7 @@
 
 use super::context::{Context, Origin};
 use super::room::out_of_memory;
-use super::spec::Flags;
+use super::spec::{Flags, Spec};
 use super::table::{Command, TABLE};
 use super::{deliver, room, transact, transaction, waiting};
 use crate::ds::hash;
@@ -115,6 +115,12 @@ fn gate(state: &mut State, session: &mut Session, command: &Command, args: &[&[u
     if state.config.maxmemory != 0 && !room::make(state, session) && needs_memory(session, command) {
         return Err(out_of_memory());
     }
+    if spec.flags.intersects(Flags::WRITE) || session.multi.is_some() {
+        check_log(state, session, spec)?;
+    }
+    if spec.flags.intersects(SEES_DATA) {
+        state.journal.check_read(session, state.config.durability)?;
+    }
     if session.in_subscribed_mode() && !spec.flags.contains(Flags::SUBSCRIBED) {
         return Err(Error::err(format!(
             "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
@@ -123,6 +129,17 @@ fn gate(state: &mut State, session: &mut Session, command: &Command, args: &[&[u
         )));
     }
     Ok(())
+}
+
+/// What shows data.
+const SEES_DATA: Flags = Flags::READONLY.union(Flags::WRITE).union(Flags::SQL).union(Flags::MAY_REPLICATE);
+
+/// An error if the command writes and the log takes nothing. EXEC does what is in its queue, and SQL is asked when it
+/// writes.
+fn check_log(state: &State, session: &Session, spec: &Spec) -> Result<(), Error> {
+    let queue_writes = || spec.name == "exec" && session.multi.as_ref().is_some_and(|multi| multi.writes);
+    let writes = spec.flags.contains(Flags::WRITE) && !spec.flags.contains(Flags::SQL);
+    if writes || queue_writes() { state.journal.check_write() } else { Ok(()) }
 }
 
 /// May the command not run when memory is short? EXEC is what its queue is, and a queue must not grow.
@@ -188,6 +205,7 @@ pub fn note_script_write(state: &State, read_only: bool) -> Result<(), Error> {
     if read_only {
         return Err(Error::err("Write commands are not allowed from read-only scripts."));
     }
+    state.journal.check_write()?;
     match state.scripts.watch().note_write() {
         true => Ok(()),
         false => Err(Error::err("Script killed by user with SCRIPT KILL...")),
@@ -241,6 +259,7 @@ pub fn commit(state: &mut State, session: &mut Session, effect: Effect) {
 pub fn commit_quietly(state: &mut State, session: &mut Session, mut effect: Effect) {
     if !effect.is_empty() {
         state.stats.dirty += effect.dirty();
+        state.journal.record(&effect);
         let events = std::mem::take(&mut effect.keys.events);
         deliver::events(state, session, &events);
         if let Some(recorded) = &mut state.recorded {
@@ -269,6 +288,7 @@ fn queue(state: &mut State, session: &mut Session, command: &Command, args: &[&[
     }
     if let Some(multi) = &mut session.multi {
         multi.denyoom |= command.spec.flags.contains(Flags::DENYOOM);
+        multi.writes |= command.spec.flags.contains(Flags::WRITE);
         multi.bytes += args.iter().map(|arg| arg.len() + 16).sum::<usize>();
         multi.queue.push(args.iter().map(|arg| Box::from(*arg)).collect());
     }

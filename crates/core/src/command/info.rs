@@ -2,6 +2,7 @@
 
 use super::arguments::is;
 use super::context::Context;
+use super::save;
 use super::server::REDIS_VERSION;
 use super::spec::{Flags, Group, Keys, Spec};
 use super::table::TABLE;
@@ -35,7 +36,7 @@ const SECTIONS: &[Section] = &[
     Section { name: "Server", by_default: true, write: server },
     Section { name: "Clients", by_default: true, write: clients },
     Section { name: "Memory", by_default: true, write: memory_section },
-    Section { name: "Persistence", by_default: true, write: persistence },
+    Section { name: "Persistence", by_default: true, write: save::section },
     Section { name: "Stats", by_default: true, write: stats },
     Section { name: "Replication", by_default: true, write: replication },
     Section { name: "CPU", by_default: true, write: cpu },
@@ -48,10 +49,10 @@ const SECTIONS: &[Section] = &[
 
 /// Text in INFO's form.
 #[derive(Default)]
-struct Lines(String);
+pub(super) struct Lines(String);
 
 impl Lines {
-    fn field(&mut self, name: &str, value: impl Display) {
+    pub(super) fn field(&mut self, name: &str, value: impl Display) {
         // Writing to a String cannot fail.
         let _ = write!(self.0, "{name}:{value}\r\n");
     }
@@ -139,18 +140,6 @@ fn memory_section(ctx: &Context<'_>, lines: &mut Lines) {
     lines.field("active_defrag_running", 0);
     lines.field("lazyfree_pending_objects", pending);
     lines.field("lazyfreed_objects", freed);
-}
-
-fn persistence(ctx: &Context<'_>, lines: &mut Lines) {
-    lines.field("loading", 0);
-    lines.field("async_loading", 0);
-    lines.field("rdb_changes_since_last_save", ctx.state.stats.dirty);
-    lines.field("rdb_bgsave_in_progress", 0);
-    lines.field("rdb_last_save_time", ctx.state.started_ms / 1000);
-    lines.field("rdb_last_bgsave_status", "ok");
-    lines.field("aof_enabled", 0);
-    lines.field("aof_rewrite_in_progress", 0);
-    lines.field("aof_last_write_status", "ok");
 }
 
 fn stats(ctx: &Context<'_>, lines: &mut Lines) {

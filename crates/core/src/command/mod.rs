@@ -30,6 +30,7 @@ mod zset_range;
 pub(crate) mod connection;
 mod pubsub;
 mod records;
+mod save;
 mod script;
 mod server;
 mod set;

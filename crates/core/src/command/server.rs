@@ -64,8 +64,6 @@ pub(super) const COMMANDS: &[Spec] = &[
         "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
         "Ends the server.",
     ),
-    row("lastsave", lastsave, 1, FAST, "", "Tells when the data was last saved.")
-        .in_categories(&["@admin", "@dangerous"]),
     since(
         "5.0.0",
         row("lolwut", lolwut, -1, Flags::READONLY.union(Flags::FAST), "[VERSION version]", "Shows some art."),
@@ -192,10 +190,6 @@ fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         }
         _ => Err(Error::syntax()),
     }
-}
-
-fn lastsave(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
-    Ok(Reply::Int(ctx.state.started_ms / 1000))
 }
 
 fn lolwut(_: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {

@@ -272,6 +272,7 @@ impl Host for Statement<'_, '_> {
             Origin::ReadOnlyScript => dispatch::note_script_write(self.ctx.state, true)?,
             _ => {}
         }
+        self.ctx.state.journal.check_write()?;
         match &mut self.ctx.session.transaction {
             None => Ok((&mut self.ctx.state.tables, &mut self.ctx.effect.tables)),
             Some(transaction) if transaction.read_only => Err(transact::read_only()),

@@ -2,7 +2,7 @@
 
 use super::spec::Spec;
 use super::{
-    bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, records,
+    bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, records, save,
     script, server, set, sort, sql, string, transact, transaction, zset, zset_algebra, zset_range,
 };
 use std::sync::LazyLock;
@@ -16,6 +16,7 @@ const FAMILIES: &[&[Spec]] = &[
     config::COMMANDS,
     info::COMMANDS,
     server::COMMANDS,
+    save::COMMANDS,
     debug::COMMANDS,
     string::COMMANDS,
     bitmap::COMMANDS,

@@ -12,7 +12,7 @@ use crate::engine::{Overlay, ReadError, WriteFailure};
 use crate::error::{Code, Error, Result};
 use crate::keyspace::{Change, Wants};
 use crate::reply::Reply;
-use crate::session::{Session, SessionId};
+use crate::session::{Durability, Session, SessionId};
 use crate::sql::Host;
 use crate::sql::constraint::foreign_key::Recheck;
 use crate::sql::control::Control;
@@ -29,8 +29,18 @@ const fn row(name: &'static str, run: Run, usage: &'static str, summary: &'stati
 }
 
 pub(super) const COMMANDS: &[Spec] = &[
-    row("begin", bare, "[TRANSACTION] [READ ONLY]", "Opens a transaction over tables and keys."),
-    row("start", bare, "TRANSACTION [READ ONLY]", "Opens a transaction, as BEGIN does."),
+    row(
+        "begin",
+        bare,
+        "[TRANSACTION] [READ ONLY] [DURABILITY SYNC | INTERVAL | NONE]",
+        "Opens a transaction over tables and keys.",
+    ),
+    row(
+        "start",
+        bare,
+        "TRANSACTION [READ ONLY] [DURABILITY SYNC | INTERVAL | NONE]",
+        "Opens a transaction, as BEGIN does.",
+    ),
     row("commit", bare, "", "Makes everything in the transaction visible at once, or refuses with CONFLICT."),
     row("end", bare, "", "Ends the transaction as COMMIT does."),
     row("rollback", bare, "[TO savepoint]", "Forgets what was done in the transaction, or since a savepoint."),
@@ -49,10 +59,10 @@ pub(super) fn control(ctx: &mut Context<'_>, control: &Control) -> Result<Reply>
     }
     let open = ctx.session.transaction.as_mut();
     match (control, open) {
-        (Control::Begin { read_only }, None) => begin(ctx, *read_only),
+        (Control::Begin { read_only, durability }, None) => begin(ctx, *read_only, *durability),
         (Control::Begin { .. }, Some(_)) => Err(Error::new(Code::Sql, "a transaction is open already")),
         (Control::Savepoint(name), None) => {
-            begin(ctx, false)?;
+            begin(ctx, false, None)?;
             let Some(transaction) = &mut ctx.session.transaction else { return Ok(Reply::Ok) };
             transaction.by_savepoint = true;
             transaction.savepoint(name).map(|()| Reply::Ok)
@@ -82,13 +92,14 @@ fn refused(place: &str) -> Error {
     Error::new(Code::Sql, format!("BEGIN, COMMIT, ROLLBACK and savepoints are not allowed in {place}"))
 }
 
-fn begin(ctx: &mut Context<'_>, read_only: bool) -> Result<Reply> {
+fn begin(ctx: &mut Context<'_>, read_only: bool, durability: Option<Durability>) -> Result<Reply> {
     if !ctx.session.watched.is_empty() {
         return Err(Error::new(Code::Sql, "WATCH is for MULTI: UNWATCH before BEGIN"));
     }
     let began = ctx.state.transactions.begin(ctx.session.id, &mut ctx.state.keyspace);
     match Transaction::begin(&mut ctx.state.tables, began, read_only) {
-        Ok(transaction) => {
+        Ok(mut transaction) => {
+            transaction.durability = durability;
             ctx.session.transaction = Some(Box::new(transaction));
             Ok(Reply::Ok)
         }
@@ -125,6 +136,7 @@ fn is_big(state: &State, transaction: &Transaction) -> bool {
 fn commit(ctx: &mut Context<'_>) -> Result<Reply> {
     let Some(transaction) = ctx.session.transaction.take() else { return Ok(Reply::Ok) };
     let began = transaction.began;
+    ctx.session.promise = transaction.durability;
     let result = match &transaction.ended {
         Some(why) => Err(why.clone()),
         None => publish(ctx, *transaction),
@@ -142,7 +154,9 @@ fn commit(ctx: &mut Context<'_>) -> Result<Reply> {
 /// Makes what a transaction wrote everybody's, all of it or, on any error, none.
 fn publish(ctx: &mut Context<'_>, transaction: Transaction) -> Result<()> {
     let is_big = is_big(ctx.state, &transaction);
-    if !transaction.has_written() {
+    if transaction.has_written() {
+        ctx.state.journal.check_write()?;
+    } else {
         if is_big {
             ctx.state.keyspace.shared.reaper.free(transaction);
         }

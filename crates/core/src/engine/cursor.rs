@@ -5,6 +5,7 @@ use crate::table::batch::Batch;
 use crate::table::catalog::{IndexId, TableId};
 use crate::table::row_id::RowId;
 use std::any::Any;
+use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 /// An access path: which rows, in which order.
@@ -64,11 +65,41 @@ pub struct Cursor {
     pub(super) place: usize,
     /// The rows at hand and which of them is current.
     pub(super) ids: Vec<RowId>,
+    /// Where each of them lies; empty when the engine does not tell.
+    pub(super) rows: Vec<RowBytes>,
     pub(super) keys: Batch,
     pub(super) at: usize,
     pub(super) rest: Rest,
     /// For engines whose rows do not lie in memory: whatever they keep for the walk.
     pub foreign: Option<Box<dyn Any + Send>>,
+}
+
+/// Where the bytes of a row lie.
+#[derive(Clone, Copy, Debug)]
+pub struct RowBytes {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: a place alone lets nobody read; whoever reads promises what `RowBytes::get` demands, in any thread.
+unsafe impl Send for RowBytes {}
+
+impl RowBytes {
+    /// The place of a row.
+    #[inline]
+    pub fn of(row: &[u8]) -> RowBytes {
+        RowBytes { start: NonNull::from(row).cast(), length: row.len() }
+    }
+
+    /// The bytes.
+    ///
+    /// # Safety
+    /// The row is at hand of a cursor (see [`Cursor::at_hand`]), which has not fetched others nor been closed since.
+    #[inline]
+    pub unsafe fn get<'a>(self) -> &'a [u8] {
+        // SAFETY: the place was made of a slice, whose bytes stay, by the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
 }
 
 /// What a cursor fetches when the rows at hand are used up.
@@ -177,6 +208,29 @@ impl Cursor {
         self.ids[self.at]
     }
 
+    /// Where the current row lies, if it is among rows at hand. By the contract of cursors the bytes of these stay where
+    /// they are and as they are until the cursor fetches others (`Source::next`, `seek`) or closes, as long as what it was
+    /// opened on lives: a write takes a view first, which keeps their pages.
+    #[inline]
+    pub fn at_hand(&self) -> Option<RowBytes> {
+        self.rows.get(self.at).copied()
+    }
+
+    /// Moves to the row with this id if that is at hand, in a walk by row id.
+    pub fn go_to(&mut self, id: RowId) -> bool {
+        let found = self.ids.binary_search(&id);
+        self.at = found.unwrap_or(self.at);
+        found.is_ok()
+    }
+
+    /// Moves to the next row if that is at hand, without asking the source. False: `Source::next` is to be asked.
+    #[inline]
+    pub fn step(&mut self) -> bool {
+        let more = self.at + 1 < self.rows.len();
+        self.at += usize::from(more);
+        more
+    }
+
     /// The index key of the current row; only of a range walked with `keys_only`.
     pub fn key(&self) -> &[u8] {
         self.keys.get(self.at)
@@ -186,11 +240,18 @@ impl Cursor {
     #[inline]
     pub fn close(&mut self) {
         self.gate = None;
-        self.ids.clear();
-        self.keys.clear();
-        self.at = 0;
+        self.clear();
         self.rest = Rest::Done;
         self.foreign = None;
+    }
+
+    /// Forgets the rows at hand.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.ids.clear();
+        self.rows.clear();
+        self.keys.clear();
+        self.at = 0;
     }
 
     /// The view that stands for the live table since it was written under this cursor.

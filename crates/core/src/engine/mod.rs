@@ -50,13 +50,14 @@ mod overlay;
 mod test_engine;
 
 pub use change::{Changes, Collected, RowOp, Untold};
-pub use cursor::{Access, Cursor, Edge, Gate};
+pub use cursor::{Access, Cursor, Edge, Gate, RowBytes};
 pub use memory::Memory;
 pub use overlay::{Bounds, Overlay, Shadow, Written};
 #[cfg(any(test, feature = "test-engine"))]
 pub use test_engine::TestEngine;
 
 use crate::error::{Code, Error, Result};
+use crate::reply::Blob;
 use crate::table::batch::Batch;
 use crate::table::catalog::{IndexDef, IndexId, TableDef, TableId};
 use crate::table::row::{Row, RowLayout};
@@ -255,6 +256,19 @@ pub trait Engine: Source + Send + Any {
 
     /// A view of these tables as they are now.
     fn view(&mut self, tables: &[TableId]) -> Result<Arc<dyn View>>;
+
+    /// A view that is read by row id only ([`Access::All`], [`Access::From`]): for a checkpoint, which needs no index.
+    fn view_of_rows(&mut self, tables: &[TableId]) -> Result<Arc<dyn View>> {
+        self.view(tables)
+    }
+
+    /// Puts rows under their ids, in ascending order, into a table that has no indexes yet and no row with any of these
+    /// ids: loading a checkpoint. Rows that come from a damaged file are an error; some may be in the table then.
+    fn load(&mut self, table: TableId, rows: &[(RowId, &[u8])]) -> Result<()> {
+        rows.iter().try_for_each(|(id, row)| {
+            self.apply(table, &RowOp::Insert { id: *id, row: Blob::from_slice(row) }).map(|_| ())
+        })
+    }
 
     /// Bytes copied so far because views held them; its growth since a view was taken bounds what the view holds.
     fn copied_bytes(&self) -> u64;

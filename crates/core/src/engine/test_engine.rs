@@ -116,17 +116,23 @@ impl Source for TestEngine {
 
     fn seek(&self, cursor: &mut Cursor, table: TableId, access: &Access<'_>) -> Read<bool> {
         self.mishaps.before_read(table)?;
-        self.inner.seek(cursor, table, access)
+        let found = self.inner.seek(cursor, table, access);
+        cursor.rows.clear();
+        found
     }
 
     fn next(&self, cursor: &mut Cursor) -> Read<bool> {
         self.mishaps.before_next(cursor.table())?;
-        self.inner.next(cursor)
+        let found = self.inner.next(cursor);
+        cursor.rows.clear();
+        found
     }
 
     fn skip(&self, cursor: &mut Cursor, rows: u64) -> Read<bool> {
         self.mishaps.before_next(cursor.table())?;
-        self.inner.skip(cursor, rows)
+        let found = self.inner.skip(cursor, rows);
+        cursor.rows.clear();
+        found
     }
 
     fn row<'a>(&'a self, cursor: &'a Cursor) -> Row<'a> {
@@ -298,17 +304,23 @@ impl Source for TestView {
 
     fn seek(&self, cursor: &mut Cursor, table: TableId, access: &Access<'_>) -> Read<bool> {
         self.mishaps.before_read(table)?;
-        self.inner.seek(cursor, table, access)
+        let found = self.inner.seek(cursor, table, access);
+        cursor.rows.clear();
+        found
     }
 
     fn next(&self, cursor: &mut Cursor) -> Read<bool> {
         self.mishaps.before_next(cursor.table())?;
-        self.inner.next(cursor)
+        let found = self.inner.next(cursor);
+        cursor.rows.clear();
+        found
     }
 
     fn skip(&self, cursor: &mut Cursor, rows: u64) -> Read<bool> {
         self.mishaps.before_next(cursor.table())?;
-        self.inner.skip(cursor, rows)
+        let found = self.inner.skip(cursor, rows);
+        cursor.rows.clear();
+        found
     }
 
     fn row<'a>(&'a self, cursor: &'a Cursor) -> Row<'a> {

@@ -3,8 +3,12 @@
 //! Nothing below the server asks the operating system directly, so a test can replace the world and a seed replays a
 //! run (principle 6).
 
+pub mod directory_files;
 pub mod files;
+#[cfg(test)]
+pub mod simulated;
 
+pub use directory_files::DirectoryFiles;
 pub use files::{FileReader, FileWriter, Files};
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

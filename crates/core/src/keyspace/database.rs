@@ -4,6 +4,7 @@
 
 use super::deadlines::Deadlines;
 use super::entry::{Entry, EntryRef, EntrySlot, EntryValue};
+use super::saving::Saver;
 use crate::ds::dict::{At, Dict};
 use crate::ds::hash;
 use crate::env::Xoshiro;
@@ -36,6 +37,8 @@ pub struct Database {
     deadlines: Deadlines,
     /// Sum of the entries' own allocations.
     entry_bytes: usize,
+    /// Saves entries before they change, while a pass has not walked through them.
+    pub(super) saver: Option<Box<Saver>>,
     /// Readers set access clocks through shared references, so two threads must not have them (but it is Send).
     not_sync: PhantomData<Cell<()>>,
 }
@@ -58,7 +61,7 @@ impl Default for Database {
 impl Database {
     /// An empty database, which needs no memory.
     pub const fn new() -> Self {
-        Database { keys: Dict::new(), deadlines: Deadlines::new(), entry_bytes: 0, not_sync: PhantomData }
+        Database { keys: Dict::new(), deadlines: Deadlines::new(), entry_bytes: 0, saver: None, not_sync: PhantomData }
     }
 
     /// Keys.
@@ -104,6 +107,10 @@ impl Database {
     pub fn get_mut<'k>(&mut self, key: impl Into<HashedKey<'k>>) -> Option<EntryMut<'_>> {
         let key = key.into();
         let (at, slot) = self.find_at(key)?;
+        if let Some(saver) = &mut self.saver {
+            // SAFETY: the entry is alive, and nobody changes it during the call.
+            saver.before_change(unsafe { slot.entry() });
+        }
         // SAFETY: the entry is alive, and the database is mutably borrowed while the EntryMut lives. It is never
         // dropped by the EntryMut, except that `remove` takes it out of the dict first.
         let entry = ManuallyDrop::new(unsafe { slot.into_entry() });
@@ -136,6 +143,8 @@ impl Database {
     pub fn put(&mut self, entry: Entry) -> Option<Entry> {
         let hash = hash::bytes(entry.as_ref().key());
         let old = self.get_mut(HashedKey { bytes: entry.as_ref().key(), hash }).map(EntryMut::remove);
+        // It may come from elsewhere, with a mark that means nothing here.
+        entry.as_ref().set_epoch(0);
         self.insert_new(hash, entry);
         old
     }
@@ -143,6 +152,9 @@ impl Database {
     fn insert_new(&mut self, hash: u64, entry: Entry) {
         let expire_at = entry.as_ref().expire_at();
         self.entry_bytes += entry.as_ref().memory();
+        if let Some(saver) = &self.saver {
+            entry.as_ref().set_epoch(saver.epoch());
+        }
         let slot = entry.into_slot();
         self.keys.insert(hash, slot, rehash);
         if let Some(at) = expire_at {
@@ -232,6 +244,9 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
+        if self.saver.is_some() && self.go_home() {
+            return;
+        }
         while self.drain(usize::MAX) {}
     }
 }

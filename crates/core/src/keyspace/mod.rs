@@ -10,6 +10,7 @@ pub mod evict;
 pub mod keys;
 mod place;
 pub mod reaper;
+pub mod saving;
 pub mod typed;
 pub mod waiting;
 pub mod watch;
@@ -48,6 +49,8 @@ pub struct Shared {
     pub coarse_ms: i64,
     /// Frees what is big.
     pub reaper: reaper::Reaper,
+    /// The passes that save all keys.
+    pub epochs: saving::Epochs,
     /// Keys that may have to go.
     pub evictor: evict::Evictor,
 }
@@ -90,7 +93,12 @@ impl Keyspace {
             changes.list.push(Change::Flush { db, kept: Some(kept) });
             return;
         }
-        self.shared.reaper.free(kept);
+        if kept.is_being_saved() {
+            // The pass that saves it takes it over.
+            drop(kept);
+        } else {
+            self.shared.reaper.free(kept);
+        }
         changes.other(|| Change::Flush { db, kept: None });
     }
 

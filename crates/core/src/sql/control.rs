@@ -4,6 +4,7 @@
 use super::error::{sql, syntax};
 use super::token::Token;
 use crate::error::Result;
+use crate::session::Durability;
 
 /// What to do with the session's transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub enum Control {
     Begin {
         /// It may not write.
         read_only: bool,
+        /// What the reply to its COMMIT promises; None: what the session's replies do.
+        durability: Option<Durability>,
     },
     /// COMMIT, END.
     Commit,
@@ -63,9 +66,10 @@ impl Rest<'_, '_> {
         if self.tokens.is_empty() { Ok(()) } else { Err(self.error("the end of the statement")) }
     }
 
-    /// `READ ONLY`, `READ WRITE`, `WITH CONSISTENT SNAPSHOT`, `ISOLATION LEVEL x`, with commas between them.
-    fn modes(&mut self) -> Result<bool> {
-        let mut read_only = false;
+    /// `READ ONLY`, `READ WRITE`, `WITH CONSISTENT SNAPSHOT`, `ISOLATION LEVEL x`, `DURABILITY x`, with commas between
+    /// them.
+    fn modes(&mut self) -> Result<Control> {
+        let (mut read_only, mut durability) = (false, None);
         while !self.tokens.is_empty() {
             match () {
                 () if self.word("READ") => match self.word("ONLY") {
@@ -77,13 +81,24 @@ impl Rest<'_, '_> {
                     self.expect("SNAPSHOT")?;
                 }
                 () if self.word("ISOLATION") => self.isolation()?,
-                () => return Err(self.error("READ ONLY, READ WRITE, WITH CONSISTENT SNAPSHOT or ISOLATION LEVEL")),
+                () if self.word("DURABILITY") => durability = Some(self.durability()?),
+                () => {
+                    let known = "READ ONLY, READ WRITE, WITH CONSISTENT SNAPSHOT, ISOLATION LEVEL or DURABILITY";
+                    return Err(self.error(known));
+                }
             }
             if self.tokens.first().is_some_and(|token| token.is_symbol(",")) {
                 self.tokens = &self.tokens[1..];
             }
         }
-        Ok(read_only)
+        Ok(Control::Begin { read_only, durability })
+    }
+
+    fn durability(&mut self) -> Result<Durability> {
+        let named = self.tokens.first().and_then(|token| Durability::parse(token.text.as_bytes()));
+        let durability = named.ok_or_else(|| self.error("SYNC, INTERVAL or NONE"))?;
+        self.tokens = &self.tokens[1..];
+        Ok(durability)
     }
 
     /// Whoever asks for less than snapshots gets them all the same.
@@ -108,11 +123,11 @@ pub fn parse(text: &str, tokens: &[Token<'_>]) -> Result<Control> {
         () if rest.word("BEGIN") => {
             rest.any(&["DEFERRED", "IMMEDIATE", "EXCLUSIVE", "CONCURRENT"]);
             rest.any(&["TRANSACTION", "WORK"]);
-            Control::Begin { read_only: rest.modes()? }
+            rest.modes()?
         }
         () if rest.word("START") => {
             rest.expect("TRANSACTION")?;
-            Control::Begin { read_only: rest.modes()? }
+            rest.modes()?
         }
         () if rest.any(&["COMMIT", "END"]) => {
             rest.any(&["TRANSACTION", "WORK"]);
@@ -153,9 +168,12 @@ mod tests {
 
     #[test]
     fn the_spellings_of_three_dialects_are_read() {
-        let begin = |read_only| Control::Begin { read_only };
+        let begin = |read_only| Control::Begin { read_only, durability: None };
+        let promised = |durability| Control::Begin { read_only: false, durability: Some(durability) };
         for (text, expected) in [
             ("BEGIN", begin(false)),
+            ("BEGIN DURABILITY none", promised(Durability::None)),
+            ("START TRANSACTION READ WRITE, DURABILITY SYNC", promised(Durability::Sync)),
             ("begin immediate transaction;", begin(false)),
             ("BEGIN WORK", begin(false)),
             ("START TRANSACTION", begin(false)),
@@ -174,6 +192,8 @@ mod tests {
         }
         for (text, message) in [
             ("BEGIN x", "position 7: expected READ ONLY"),
+            ("BEGIN DURABILITY", "expected SYNC, INTERVAL or NONE"),
+            ("BEGIN DURABILITY fast", "position 18: expected SYNC, INTERVAL or NONE, found fast"),
             ("START", "expected TRANSACTION"),
             ("COMMIT AND CHAIN", "position 8: expected the end"),
             ("SAVEPOINT", "the name of a savepoint"),

@@ -595,6 +595,7 @@ fn step_all(host: &mut dyn Host, statement: &mut Statement, params: &[DatumRef<'
         host.begin_slice();
     }
     let mut run = Run::new(host, traits);
+    run.only_reads = *readonly;
     run.deadline_ns = deadline_ns;
     run.slice_end_ns = slice_end_ns;
     run.upserting = upsert.map(|upsert| Upserting::Compiled(upsert, params));

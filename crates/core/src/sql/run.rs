@@ -252,6 +252,8 @@ pub struct Run<'a> {
     pub changed: u64,
     /// Bytes written since the last look at the memory limit.
     unlooked: usize,
+    /// The statement writes nothing, so what it read is so to its end.
+    pub only_reads: bool,
     /// When to stop, on the monotonic clock.
     pub deadline_ns: Option<u64>,
     /// See [`Host::slice_end_ns`].
@@ -297,6 +299,7 @@ impl<'a> Run<'a> {
             failure: None,
             changed: 0,
             unlooked: BYTES_BETWEEN_LOOKS,
+            only_reads: false,
             deadline_ns: None,
             slice_end_ns: None,
             transients: HashMap::new(),

@@ -17,7 +17,12 @@ pub(super) struct Client {
 
 impl Client {
     pub fn new() -> Client {
-        let store = Store::open(Options { debug_commands: true, ..Options::default() }).unwrap();
+        Client::with(Options { debug_commands: true, ..Options::default() })
+    }
+
+    /// The first session of a store opened so.
+    pub fn with(options: Options) -> Client {
+        let store = Store::open(options).unwrap();
         let session = store.enter().open_session(Door::Embedded, Arc::new(NoWaker));
         Client { store, session, owns_store: true }
     }
@@ -169,7 +174,7 @@ fn a_scan_of_a_table_goes_on_where_it_was() {
 }
 
 /// A statement about a few small tables; many fail.
-fn random_statement(random: &mut Xoshiro) -> String {
+pub(super) fn random_statement(random: &mut Xoshiro) -> String {
     let table = ["t", "u"][random.below(2) as usize];
     let (id, other) = (random.below(30), random.below(8));
     let text = "x".repeat(random.below(if other == 0 { 9000 } else { 40 }) as usize);

@@ -328,6 +328,17 @@ impl TableDef {
     }
 }
 
+/// What a catalog remembers of definitions that are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// The version.
+    pub version: u64,
+    /// The largest id of a table ever given.
+    pub last_table: u32,
+    /// The largest id of an index ever given.
+    pub last_index: u32,
+}
+
 /// All definitions. Cheap to read by name; a change makes a new definition and a new version.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Catalog {
@@ -381,6 +392,18 @@ impl Catalog {
     /// All views, by name.
     pub fn views(&self) -> impl Iterator<Item = &Arc<ViewDef>> {
         self.views.values()
+    }
+
+    /// What it remembers of definitions that are gone.
+    pub fn marks(&self) -> Marks {
+        Marks { version: self.version, last_table: self.last_table, last_index: self.last_index }
+    }
+
+    /// Goes on from where another catalog was: ids that it gave are not given again.
+    pub fn resume(&mut self, marks: Marks) {
+        self.version = self.version.max(marks.version);
+        self.last_table = self.last_table.max(marks.last_table);
+        self.last_index = self.last_index.max(marks.last_index);
     }
 
     /// An id for a new table.

@@ -61,7 +61,13 @@ impl Rows {
     /// The bytes of a row.
     #[inline]
     pub fn get(&self, id: RowId) -> Option<&[u8]> {
-        match Page(self.pages.get(id.page() as usize)?).get(id.slot())? {
+        self.held(Page(self.pages.get(id.page() as usize)?).get(id.slot())?)
+    }
+
+    /// The row in a slot, or the one that the slot's stub stands for.
+    #[inline(always)]
+    fn held<'a>(&'a self, held: Held<'a>) -> Option<&'a [u8]> {
+        match held {
             Held::Row(row) => Some(row),
             Held::Stub(number) => self.long.get(number as usize).map(|row| &row[..]),
         }
@@ -96,17 +102,28 @@ impl Rows {
     /// Appends the ids of rows from `from` on, in order, to `ids`: the rest of a page, at most. Returns where to go on;
     /// `None` at the end.
     pub fn ids_from(&self, from: RowId, ids: &mut Vec<RowId>) -> Option<RowId> {
+        self.page_from(from, |id, _| ids.push(id))
+    }
+
+    /// Visits rows from `from` on, in the order of ids: the rest of a page, at most. Returns where to go on; `None` at the
+    /// end.
+    #[inline]
+    pub fn page_from<'a>(&'a self, from: RowId, mut visit: impl FnMut(RowId, &'a [u8])) -> Option<RowId> {
         let mut from = from;
         while (from.page() as usize) < self.pages.len() {
             let number = from.page();
-            let before = ids.len();
+            let mut found = false;
             if let Some(page) = self.pages.get(number as usize) {
                 let page = Page(page);
-                let used = (from.slot()..page.slots()).filter(|slot| page.is_used(*slot));
-                ids.extend(used.map(|slot| RowId::new(number, slot)));
+                for slot in from.slot()..page.slots() {
+                    if let Some(row) = page.get(slot).and_then(|held| self.held(held)) {
+                        found = true;
+                        visit(RowId::new(number, slot), row);
+                    }
+                }
             }
             from = RowId::new(number + 1, 0);
-            if ids.len() > before {
+            if found {
                 return Some(from);
             }
         }
@@ -115,15 +132,9 @@ impl Rows {
 
     /// Visits every row in the order of ids.
     pub fn for_each(&self, mut visit: impl FnMut(RowId, &[u8])) {
-        let (mut from, mut ids) = (Some(RowId(0)), Vec::new());
+        let mut from = Some(RowId(0));
         while let Some(next) = from {
-            ids.clear();
-            from = self.ids_from(next, &mut ids);
-            for id in &ids {
-                if let Some(row) = self.get(*id) {
-                    visit(*id, row);
-                }
-            }
+            from = self.page_from(next, &mut visit);
         }
     }
 }

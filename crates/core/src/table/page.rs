@@ -113,7 +113,7 @@ impl<'a> Page<'a> {
     }
 
     /// What a slot holds, if anything.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, slot: usize) -> Option<Held<'a>> {
         if slot >= self.slots() {
             return None;

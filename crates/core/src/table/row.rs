@@ -64,6 +64,32 @@ impl RowLayout {
         usize::from(self.versions[usize::from(self.version)])
     }
 
+    /// The integer or double at a position, if it is one of the first sixteen of a row of the present version; None, also
+    /// when it is something else: [`Row::get`] knows. Nothing here can panic, whatever the bytes are.
+    #[inline(always)]
+    pub fn number(&self, row: &[u8], position: u16) -> Option<DatumRef<'static>> {
+        let position = usize::from(position);
+        let column = self.columns.get(position)?;
+        let head: &[u8; 9] = row.first_chunk()?;
+        if u16::from(head[0]) != self.version || self.version >= 0x80 || position >= self.columns.len().min(16) {
+            return None;
+        }
+        let [_, widths @ ..] = *head;
+        let (width, before) = width_and_before(u64::from_le_bytes(widths), position);
+        let end = 1 + self.columns.len().div_ceil(2) + before + width;
+        let high = match end.checked_sub(8) {
+            Some(start) => u64::from_le_bytes(*row.get(start..)?.first_chunk()?),
+            None => u64::from_le_bytes(*row.first_chunk()?) << (64 - 8 * end),
+        };
+        let low = 64u32.wrapping_sub(8 * width as u32);
+        match column.storage {
+            _ if width == 0 => Some(DatumRef::Null),
+            Storage::Int => Some(DatumRef::Int((high as i64).wrapping_shr(low))),
+            Storage::Real => Some(DatumRef::Real(f64::from_bits(high.wrapping_shr(low).wrapping_shl(low)))),
+            _ => None,
+        }
+    }
+
     /// Appends the row whose values at positions 0, 1, ... are `values`, which `types::coerce` has passed.
     pub fn encode(&self, values: &[DatumRef<'_>], out: &mut Vec<u8>) -> Result<()> {
         assert_eq!(self.positions(), values.len(), "a row has a value at each position");
@@ -235,11 +261,11 @@ impl<'a> Row<'a> {
         if position >= self.positions {
             return column.missing.as_ref();
         }
-        let width = self.width(position);
+        let (width, before) = self.width_and_before(position);
         if width == 0 {
             return DatumRef::Null;
         }
-        let at = self.fixed + self.widths_before(position);
+        let at = self.fixed + before;
         match column.storage {
             Storage::Int => DatumRef::Int(load_high(self.bytes, at, width) as i64 >> (64 - 8 * width)),
             Storage::Real => DatumRef::Real(f64::from_bits(load_high(self.bytes, at, width))),
@@ -247,6 +273,15 @@ impl<'a> Row<'a> {
             Storage::Blob => DatumRef::Blob(self.value_bytes(at, width, column)),
             Storage::Any => any_value(self.value_bytes(at, width, column)),
         }
+    }
+
+    /// The width of a position and the sum of those before it. Among the first sixteen, one word has all of these.
+    #[inline(always)]
+    fn width_and_before(&self, position: usize) -> (usize, usize) {
+        if position >= 16 {
+            return (self.width(position), self.widths_before(position));
+        }
+        width_and_before(load_low(self.bytes, self.widths), position)
     }
 
     /// The values at all positions of the layout.
@@ -350,6 +385,13 @@ fn load_low(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
+/// Of a word of widths, that of a position below 16 and the sum of those before it.
+#[inline(always)]
+fn width_and_before(word: u64, position: usize) -> (usize, usize) {
+    let before = word & ((1 << (4 * position)) - 1);
+    ((word >> (4 * position) & 15) as usize, sum_of_nibbles(before))
+}
+
 /// Sixteen nibbles of at most 8 added up: pairs first, so that each byte holds at most 16, then all bytes in the top one.
 #[inline]
 fn sum_of_nibbles(nibbles: u64) -> usize {
@@ -429,9 +471,16 @@ mod tests {
                 layout.check(&bytes).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
                 let row = Row::new(&bytes, &layout);
                 assert!(values.iter().map(Datum::as_ref).eq(row.values()), "seed {seed}");
+                for (position, value) in (0..).zip(&values) {
+                    let number = layout.number(&bytes, position);
+                    assert!(number.is_none_or(|number| number == value.as_ref()), "seed {seed}");
+                    let is_number = matches!(declared[usize::from(position)], "INT" | "REAL");
+                    assert!(number.is_some() || !is_number || bytes.len() < 9 || position > 15, "seed {seed}");
+                }
                 let at = random.below(bytes.len().min(100) as u64) as usize;
                 bytes[at] = random.next() as u8;
                 bytes.truncate(bytes.len() - random.below(2) as usize);
+                assert!((0..values.len() as u16).map(|position| layout.number(&bytes, position)).count() > 0);
                 if layout.check(&bytes).is_ok() {
                     let _ = Row::new(&bytes, &layout).values().count();
                 }

@@ -16,9 +16,15 @@ use crate::table::catalog::{TableDef, TableId, ViewDef};
 use crate::value::codec::{self, Decoded, Malformed};
 use crate::value::{Op, Thresholds};
 
+/// Has the effect anything to do again?
+#[inline]
+pub fn has_redo(effect: &Effect) -> bool {
+    effect.keys.list.iter().any(has_key_redo) || effect.tables.list.iter().any(has_table_redo)
+}
+
 /// Appends the redo record of an effect that was made with redo wanted.
 pub fn encode(effect: &Effect, out: &mut Vec<u8>) {
-    let changes: Vec<&Change> = effect.keys.list.iter().filter(|change| has_redo(change)).collect();
+    let changes: Vec<&Change> = effect.keys.list.iter().filter(|change| has_key_redo(change)).collect();
     codec::put_number(out, changes.len() as u64);
     changes.into_iter().for_each(|change| encode_change(change, out));
     let changes: Vec<&TableChange> = effect.tables.list.iter().filter(|change| has_table_redo(change)).collect();
@@ -60,7 +66,7 @@ fn encode_table_change(change: &TableChange, out: &mut Vec<u8>) {
     }
 }
 
-fn has_redo(change: &Change) -> bool {
+fn has_key_redo(change: &Change) -> bool {
     !matches!(change, Change::Key { redo: None, .. })
 }
 

@@ -1,14 +1,17 @@
 //! Tables as statements see them: the catalog and the engine, every change told to an effect and taken back on failure.
 
 use crate::ds::hash;
-use crate::engine::{Access, Changes, Cursor, Engine, Kept, RowOp, Source, Write, WriteError, WriteFailure};
+use crate::engine::{
+    Access, Changes, Cursor, Engine, IndexBuild, Kept, RowOp, Source, Write, WriteError, WriteFailure,
+};
 use crate::error::{Code, Error, Result};
 use crate::keyspace::Wants;
 use crate::reply::Blob;
 use crate::table::batch::Batch;
 use crate::table::catalog::{Bound, Catalog, Evict, IndexDef, IndexId, TableDef, TableId, ViewDef};
 use crate::table::row_id::RowId;
-use std::sync::Arc;
+use std::panic::resume_unwind;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows that the build of an index reads between two looks at anything else.
 const INDEX_ROWS_AT_ONCE: usize = 1 << 16;
@@ -553,6 +556,33 @@ impl Tables {
         self.engine.truncate_table(table).map(drop)
     }
 
+    /// Puts rows under their ids into a table that has no indexes yet: loading a checkpoint.
+    pub fn load_rows(&mut self, table: TableId, rows: &[(RowId, &[u8])]) -> Result<()> {
+        self.engine.load(table, rows)
+    }
+
+    /// Makes the indexes that definitions have and their tables have not, side by side: loading a checkpoint.
+    ///
+    /// # Errors
+    /// Rows do not fit an index. The tables are of no use then.
+    pub fn build_indexes(&mut self, defs: &[TableDef]) -> Result<()> {
+        let mut builds = Vec::new();
+        for def in defs {
+            let now = self.engine.definition(def.id)?.clone();
+            for index in def.indexes.iter().filter(|index| now.index(index.id).is_none()) {
+                builds.push((def, self.engine.begin_index(def.id, index)?));
+            }
+        }
+        run_side_by_side(builds.iter_mut().map(|(_, build)| build))?;
+        for (def, build) in builds {
+            let mut now = TableDef::clone(self.engine.definition(def.id)?);
+            now.indexes.extend(def.index(build.index().id).cloned());
+            let now = self.catalog.put_table(now)?;
+            self.engine.finish_index(build, &now)?;
+        }
+        Ok(())
+    }
+
     /// Takes one change back.
     pub fn undo_change(&mut self, change: TableChange) -> Result<()> {
         match change {
@@ -614,4 +644,24 @@ impl Tables {
         }
         Ok(())
     }
+}
+
+/// Runs builds of indexes in as many threads as there are cores.
+fn run_side_by_side<'a>(builds: impl Iterator<Item = &'a mut Box<dyn IndexBuild>> + Send) -> Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let builds = Mutex::new(builds);
+    let next = || builds.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        while let Some(build) = next() {
+            while !build.run(INDEX_ROWS_AT_ONCE)? {}
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let end = |thread: std::thread::ScopedJoinHandle<'_, Result<()>>| {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        };
+        threads.into_iter().map(end).collect::<Vec<_>>().into_iter().collect()
+    })
 }

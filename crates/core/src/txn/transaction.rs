@@ -9,6 +9,7 @@ use crate::engine::{Bounds, Overlay};
 use crate::error::{Code, Error, Result};
 use crate::keyspace::Keyspace;
 use crate::limits;
+use crate::session::Durability;
 use crate::table::catalog::{Catalog, TableId};
 use std::any::Any;
 
@@ -24,6 +25,8 @@ pub struct Transaction {
     pub began: u64,
     /// It may not write.
     pub read_only: bool,
+    /// What the reply to its COMMIT promises, if it chose.
+    pub durability: Option<Durability>,
     /// SAVEPOINT opened it, so that the release of its first savepoint commits it.
     pub by_savepoint: bool,
     /// Why it was ended from outside. It only waits for its session to see that.
@@ -53,6 +56,7 @@ impl Transaction {
             keys: PrivateKeys::default(),
             began,
             read_only,
+            durability: None,
             by_savepoint: false,
             ended: None,
             savepoints: Vec::new(),

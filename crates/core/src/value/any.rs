@@ -140,6 +140,12 @@ impl Value {
         }
     }
 
+    /// Appends what a string of these bytes is encoded as.
+    pub fn encode_string(bytes: &[u8], out: &mut Vec<u8>) {
+        out.push(0);
+        codec::put_bytes(out, bytes);
+    }
+
     /// Reads what [`Value::encode`] wrote; collections get the encodings that the thresholds ask for.
     pub fn decode(input: &mut &[u8], thresholds: &Thresholds) -> Decoded<Value> {
         Ok(match codec::take_byte(input)? {

@@ -13,6 +13,7 @@ pub mod hash;
 pub mod lcs;
 pub mod list;
 pub mod op;
+pub mod pieces;
 pub mod range;
 mod sample;
 pub mod set;

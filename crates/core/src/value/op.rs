@@ -47,11 +47,7 @@ impl Op {
     /// Appends the bytes that [`Op::decode`] reads.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Op::Put(value, expire) => {
-                out.push(0);
-                value.encode(out);
-                put_expire(out, *expire);
-            }
+            Op::Put(value, expire) => Op::encode_put(value, *expire, out),
             Op::Remove => out.push(1),
             Op::ExpireAt(expire) => {
                 out.push(2);
@@ -78,6 +74,20 @@ impl Op {
                 op.encode(out);
             }
         }
+    }
+
+    /// Appends what `Op::Put(value, expire)` is encoded as.
+    pub fn encode_put(value: &Value, expire: Option<i64>, out: &mut Vec<u8>) {
+        out.push(0);
+        value.encode(out);
+        put_expire(out, expire);
+    }
+
+    /// [`Op::encode_put`] for a string of these bytes.
+    pub fn encode_put_string(bytes: &[u8], expire: Option<i64>, out: &mut Vec<u8>) {
+        out.push(0);
+        Value::encode_string(bytes, out);
+        put_expire(out, expire);
     }
 
     /// Reads what [`Op::encode`] wrote; values get the encodings that the thresholds ask for.

@@ -365,6 +365,16 @@ impl Engine for Memory {
         Ok(Arc::new(MemoryView::of(tables)))
     }
 
+    fn view_of_rows(&mut self, tables: &[TableId]) -> Result<Arc<dyn View>> {
+        let tables = tables.iter().map(|id| Ok((*id, self.table(*id)?.view_of_rows()))).collect::<Result<Vec<_>>>()?;
+        Ok(Arc::new(MemoryView::of(tables)))
+    }
+
+    fn load(&mut self, table: TableId, rows: &[(RowId, &[u8])]) -> Result<()> {
+        let table = self.table_to_write(table)?;
+        rows.iter().try_for_each(|(id, row)| table.load(*id, row))
+    }
+
     fn copied_bytes(&self) -> u64 {
         self.copied_before + self.tables.iter().map(|(_, table)| table.copied()).sum::<u64>()
     }

@@ -2,7 +2,7 @@
 
 use crate::ds::btree::{BTree, Entry, Probe};
 use crate::engine::cursor::{After, EdgeKind, KeysRest, RangeRest, Rest};
-use crate::engine::{Access, Cursor, Edge, IndexStatistics, Statistics};
+use crate::engine::{Access, Cursor, Edge, IndexStatistics, RowBytes, Statistics};
 use crate::error::{Code, Error, Result};
 use crate::index::{HashRead, RowKeys, estimate_distinct, probe_of};
 use crate::table::batch::Batch;
@@ -187,19 +187,22 @@ pub(super) fn row_of<T: Readable>(table: &T, id: RowId) -> Row<'_> {
 
 /// Puts a cursor on the first row of an access path.
 pub(super) fn seek<T: Readable>(table: &T, cursor: &mut Cursor, access: &Access<'_>) -> Result<bool> {
-    cursor.ids.clear();
-    cursor.keys.clear();
-    cursor.at = 0;
+    cursor.clear();
     cursor.rest = Rest::Done;
     match *access {
         Access::All => cursor.rest = Rest::Scan { next: RowId(0) },
         Access::From(id) if id >= RowId::END => {}
         Access::From(id) => cursor.rest = Rest::Scan { next: id },
         Access::Rows(ids) => {
-            cursor.ids.extend(ids.iter().filter(|id| table.rows().get(**id).is_some()));
+            let rows = ids.iter().filter_map(|id| Some((*id, RowBytes::of(table.rows().get(*id)?))));
+            rows.for_each(|(id, row)| {
+                cursor.ids.push(id);
+                cursor.rows.push(row);
+            });
         }
         Access::Keys { index, keys } => {
             let rest = gather_keys(table, index, keys, 0, None, &mut cursor.ids)?;
+            lay_at_hand(table, cursor);
             if let Some((next, after)) = rest {
                 // Only a long list is copied, to be gone on with later.
                 let mut rest = Batch::new();
@@ -237,25 +240,32 @@ pub(super) fn next<T: Readable>(table: &T, cursor: &mut Cursor) -> Result<bool> 
 
 /// Fetches the next rows of a cursor that has used up those at hand; closes it if there are none.
 fn refill<T: Readable>(table: &T, cursor: &mut Cursor) -> Result<bool> {
-    cursor.ids.clear();
-    cursor.keys.clear();
-    cursor.at = 0;
+    cursor.clear();
     match std::mem::take(&mut cursor.rest) {
         Rest::Done => {}
         Rest::Scan { next } => {
-            if let Some(next) = table.rows().ids_from(next, &mut cursor.ids) {
-                cursor.rest = Rest::Scan { next };
-            }
+            let (ids, rows) = (&mut cursor.ids, &mut cursor.rows);
+            let next = table.rows().page_from(next, |id, row| {
+                ids.push(id);
+                rows.push(RowBytes::of(row));
+            });
+            cursor.rest = next.map_or(Rest::Done, |next| Rest::Scan { next });
         }
         Rest::Keys(mut rest) => {
             let left = gather_keys(table, rest.index, &rest.keys, rest.next, rest.after, &mut cursor.ids)?;
+            lay_at_hand(table, cursor);
             if let Some((next, after)) = left {
                 (rest.next, rest.after) = (next, after);
                 cursor.rest = Rest::Keys(rest);
             }
         }
         Rest::Range(mut rest) => {
-            if !walk_range(table, &mut rest, &mut cursor.ids, &mut cursor.keys)? {
+            let ended = walk_range(table, &mut rest, &mut cursor.ids, &mut cursor.keys)?;
+            if !rest.keys_only {
+                table.rows().prefetch(&cursor.ids);
+                lay_at_hand(table, cursor);
+            }
+            if !ended {
                 cursor.rest = Rest::Range(rest);
             }
         }
@@ -265,6 +275,12 @@ fn refill<T: Readable>(table: &T, cursor: &mut Cursor) -> Result<bool> {
         return Ok(false);
     }
     Ok(true)
+}
+
+/// Finds where the rows lie whose ids were gathered.
+fn lay_at_hand<T: Readable>(table: &T, cursor: &mut Cursor) {
+    let Cursor { ids, rows, .. } = cursor;
+    rows.extend(ids.iter().map(|id| RowBytes::of(row_of(table, *id).bytes())));
 }
 
 /// Appends the rows of some keys, from number `next` and there from `after` on, until enough are gathered. Returns where
@@ -316,9 +332,6 @@ fn walk_range<T: Readable>(table: &T, rest: &mut RangeRest, ids: &mut Vec<RowId>
         let start = rest.last.map_or(from, |id| Probe::at(&rest.from, id.0 + 1));
         tree.cursor(&start).walk(&to, rest.batch, remember(&mut last, visit))
     };
-    if !rest.keys_only {
-        table.rows().prefetch(ids);
-    }
     if let (Some(entry), false) = (last, ended) {
         // The walk goes on next to this entry: its key takes the place of the edge that is done with.
         let edge = if rest.reverse { &mut rest.to } else { &mut rest.from };

@@ -228,10 +228,8 @@ fn show(cursor: &mut Cursor, walk: &Walk, found: bool) {
     if !found {
         return cursor.close();
     }
-    cursor.at = 0;
-    cursor.ids.clear();
+    cursor.clear();
     cursor.ids.push(walk.id());
-    cursor.keys.clear();
     if let Some(key) = walk.key() {
         cursor.keys.push(key);
     }

@@ -1,6 +1,7 @@
 //! What statements do and say, one behaviour each.
 
 use super::{TestStore, rows_of};
+use crate::env::Xoshiro;
 use crate::reply::Reply;
 use crate::table::datum::Datum;
 
@@ -274,6 +275,52 @@ fn types_meet_as_in_sqlite() {
     assert!(ids("SELECT i FROM t WHERE i = 'x'", &[]).is_empty());
     assert!(ids("SELECT i FROM t WHERE i = NULL", &[]).is_empty());
     assert!(ids("SELECT i FROM t WHERE i = ?", &[Datum::Null]).is_empty());
+}
+
+/// A join takes the rows behind the one that it found last without a look-up, as long as it asks for those.
+#[test]
+fn a_join_in_the_order_of_rows_finds_what_look_ups_find() {
+    let mut random = Xoshiro::from_seed(17);
+    for keys in ["INTEGER PRIMARY KEY", "INTEGER PRIMARY KEY USING BTREE", "TEXT PRIMARY KEY", "REAL PRIMARY KEY"] {
+        let create = format!("CREATE TABLE b (id {keys}, v INT, more TEXT)");
+        let mut store = TestStore::with(&["CREATE TABLE a (id INTEGER PRIMARY KEY, far INT)", &create]);
+        let mut model = std::collections::BTreeMap::new();
+        for id in 0..2500 {
+            store.run(&format!("INSERT INTO a VALUES ({id}, {})", random.below(2500)));
+            store.run(&format!("INSERT INTO b VALUES ({id}, {}, 'some text')", id * 3));
+            model.insert(id as i64, id as i64 * 3);
+        }
+        // Holes, runs of them, and rows that come back elsewhere.
+        for _ in 0..200 {
+            let from = random.below(2500) as i64;
+            let gone = from..from + 1 + random.below(4) as i64;
+            store.run(&format!(
+                "DELETE FROM b WHERE id IN ({})",
+                gone.clone().map(|id| id.to_string()).collect::<Vec<_>>().join(",")
+            ));
+            model.retain(|id, _| !gone.contains(id));
+            let back = random.below(2500) as i64;
+            if model.insert(back, -back).is_none() {
+                store.run(&format!("INSERT INTO b VALUES ({back}, {}, NULL)", -back));
+            } else {
+                store.run(&format!("UPDATE b SET v = {}, more = 'x' WHERE id = {back}", -back));
+            }
+        }
+        for step in [1, 2, 7, 300] {
+            let text = format!("SELECT a.id, b.v FROM a CROSS JOIN b ON b.id = a.id WHERE a.id % {step} = 0");
+            let expected: Vec<Vec<i64>> =
+                model.iter().filter(|(id, _)| *id % step == 0).map(|(id, v)| vec![*id, *v]).collect();
+            assert_eq!(expected, ints(store.rows(&text, &[])), "{keys}, {step}");
+        }
+        let far = "SELECT a.id, a.far, b.v FROM a LEFT JOIN b ON b.id = a.far WHERE b.v IS NOT NULL";
+        for row in ints(store.rows(far, &[])) {
+            assert_eq!(Some(&row[2]), model.get(&row[1]), "{keys}");
+        }
+        let both = "SELECT count(*) FROM a JOIN b ON b.id = a.id JOIN b c ON c.id = b.v / 3";
+        let joined = |(id, v): (&i64, &i64)| model.contains_key(&(v / 3)) && *id < 2500;
+        let expected = model.iter().filter(|row| joined(*row)).count() as i64;
+        assert_eq!(vec![vec![expected]], ints(store.rows(both, &[])), "{keys}");
+    }
 }
 
 #[test]

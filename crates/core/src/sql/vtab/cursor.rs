@@ -3,7 +3,7 @@
 use super::plan::{Bound, Limit, LimitKind, Plan, Slot, Walk, edges, exclude_null};
 use super::row_values::unpack;
 use super::transient::Transient;
-use crate::engine::{Access, Cursor, Edge, Source};
+use crate::engine::{Access, Cursor, Edge, RowBytes, Source};
 use crate::sql::run::{Outcome, Run};
 use crate::sql::sqlite::value;
 use crate::table::batch::Batch;
@@ -16,7 +16,6 @@ use crate::table::types::{self, Collation, Storage};
 use libsqlite3_sys as ffi;
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -39,8 +38,13 @@ pub struct TableCursor {
     skip: u64,
     /// What the index keys hold, when they are read in the place of rows.
     key_columns: SmallVec<[KeyColumn; 8]>,
-    /// The bytes of the row that `cursor` stands on, once they were asked for.
-    current: Cell<Option<(NonNull<u8>, usize)>>,
+    /// The bytes of the row that `cursor` stands on, once they are known.
+    current: Cell<Option<RowBytes>>,
+    order: Order,
+    /// The hash table over the column at this position, once it was asked for.
+    transient: Option<(u16, Rc<Transient>)>,
+    /// The rows at hand may be walked without a look at the run: nobody counts them.
+    uncounted: bool,
     /// The number of its step in the plan, when the statement is analysed.
     pub step: usize,
 }
@@ -56,6 +60,29 @@ enum State {
     /// On the entry of the engine's cursor over an index.
     WalkingIndex,
 }
+
+/// In which order look-ups by a unique key find their rows. A join of two tables that were filled alike asks for one row
+/// behind the other. Once that shows, the rows behind the one found are laid at hand, where each costs a comparison; the
+/// others cost a hash and three places in memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Order {
+    /// So many look-ups, the last ones, found the row behind that of the look-up before.
+    Rising(u8),
+    /// The engine's cursor stands on the row found last, with those behind it at hand. So many look-ups in a row asked for
+    /// others.
+    Followed { missed: u8 },
+}
+
+impl Default for Order {
+    fn default() -> Order {
+        Order::Rising(0)
+    }
+}
+
+/// So many look-ups in order make it worth while to lay a page of rows at hand.
+const RISING_LEAST: u8 = 32;
+/// So many that asked for other rows than the next one make it worth while no longer.
+const MISSED_MOST: u8 = 4;
 
 /// A column in the keys of an index.
 #[derive(Clone, Copy)]
@@ -103,12 +130,17 @@ impl TableCursor {
         plan: &Plan,
         arguments: &[*mut ffi::sqlite3_value],
     ) -> Outcome<()> {
+        let arguments = Arguments { values: arguments, def };
+        // SAFETY: the caller's promise.
+        if matches!(plan, Plan::Keys { single: true, .. }) && unsafe { self.find_single(run, plan, &arguments)? } {
+            return Ok(());
+        }
         self.moves();
+        self.order = Order::default();
         self.cursor.close();
         self.ranges.clear();
         self.state = State::Done;
         self.walk = Walk::default();
-        let arguments = Arguments { values: arguments, def };
         match plan {
             Plan::All => self.seek(run, def, &Access::All),
             Plan::Rows(slot) => {
@@ -120,10 +152,6 @@ impl TableCursor {
             }
             Plan::Keys { index, columns, single, reverse } => {
                 let Some(index) = def.index(*index) else { return Err(lost_index()) };
-                // SAFETY: the caller's promise.
-                if *single && unsafe { arguments.one_key(index, columns, &mut self.keys) } {
-                    return self.look_up(run, def, index);
-                }
                 // SAFETY: the caller's promise.
                 match unsafe { arguments.keys(index, columns)? } {
                     Some(mut keys) => {
@@ -168,6 +196,8 @@ impl TableCursor {
         }
         let found = run.host.source().seek(&mut self.cursor, def.id, access)?;
         self.state = if found { State::Walking } else { State::Done };
+        self.current.set(self.cursor.at_hand());
+        self.uncounted = !run.traits.analyzes;
         Ok(())
     }
 
@@ -211,6 +241,84 @@ impl TableCursor {
         if self.layout.is_none() {
             self.layout = Some(source.layout(def.id)?.clone());
         }
+        // `row` does not change before the next look-up, which is a move.
+        self.current.set(Some(RowBytes::of(&self.row)));
+        self.uncounted = !run.traits.analyzes;
+        Ok(())
+    }
+
+    /// Finds the one row of a unique key. False: nothing is done, as only SQLite can judge, or the values need a copy.
+    ///
+    /// # Safety
+    /// As for `filter`.
+    unsafe fn find_single(&mut self, run: &mut Run<'_>, plan: &Plan, arguments: &Arguments<'_>) -> Outcome<bool> {
+        let Plan::Keys { index, columns, .. } = plan else { return Ok(false) };
+        let Some(index) = arguments.def.index(*index) else { return Err(lost_index()) };
+        self.moves();
+        if matches!(self.state, State::Walking | State::WalkingIndex) {
+            self.cursor.close();
+        }
+        self.state = State::Done;
+        // SAFETY: the caller's promise.
+        if matches!(self.order, Order::Followed { .. }) && unsafe { self.find_behind(run, index, columns, arguments)? }
+        {
+            self.order = Order::Followed { missed: 0 };
+            return Ok(true);
+        }
+        // SAFETY: the caller's promise.
+        if !unsafe { arguments.one_key(index, columns, &mut self.keys) } {
+            return Ok(false);
+        }
+        let last = self.row_id;
+        self.look_up(run, arguments.def, index)?;
+        self.note_order(run, arguments.def, last)?;
+        Ok(true)
+    }
+
+    /// Takes the row behind the last one, if the values are its key. False: they are to be looked up.
+    ///
+    /// # Safety
+    /// As for `filter`.
+    #[inline]
+    unsafe fn find_behind(
+        &mut self,
+        run: &mut Run<'_>,
+        index: &IndexDef,
+        columns: &[Slot],
+        arguments: &Arguments<'_>,
+    ) -> Outcome<bool> {
+        if !self.cursor.step() && !run.host.source().next(&mut self.cursor)? {
+            return Ok(false);
+        }
+        self.current.set(self.cursor.at_hand());
+        let Some((row, layout)) = self.at_hand() else { return Ok(false) };
+        // SAFETY: the caller's promise.
+        if !unsafe { arguments.are_key_of(row, layout, index, columns) } {
+            return Ok(false);
+        }
+        self.row_id = self.cursor.row_id();
+        self.state = State::Single;
+        Ok(true)
+    }
+
+    /// Notes where a look-up found its row, and whether it is worth while to have the next ones at hand.
+    fn note_order(&mut self, run: &mut Run<'_>, def: &TableDef, last: RowId) -> Outcome<()> {
+        let rises = self.state == State::Single && self.row_id.0 == last.0 + 1;
+        self.order = match self.order {
+            Order::Followed { missed } if missed < MISSED_MOST && self.cursor.go_to(self.row_id) => {
+                Order::Followed { missed: missed + 1 }
+            }
+            Order::Rising(count) if rises && count >= RISING_LEAST => {
+                let found = run.host.source().seek(&mut self.cursor, def.id, &Access::From(self.row_id))?;
+                if found && self.cursor.at_hand().is_some() { Order::Followed { missed: 0 } } else { Order::Rising(0) }
+            }
+            Order::Rising(count) if rises => Order::Rising(count + u8::from(run.only_reads && !run.traits.analyzes)),
+            Order::Rising(_) => Order::Rising(0),
+            Order::Followed { .. } => {
+                self.cursor.close();
+                Order::Rising(0)
+            }
+        };
         Ok(())
     }
 
@@ -244,6 +352,7 @@ impl TableCursor {
             self.moves();
             let found = run.host.source().skip(&mut self.cursor, skip)?;
             self.state = if found { State::Walking } else { State::Done };
+            self.current.set(self.cursor.at_hand());
         }
         if self.state == State::Walking && index_only {
             self.state = State::WalkingIndex;
@@ -281,14 +390,32 @@ impl TableCursor {
     ) -> Outcome<()> {
         let Some(value) = value else { return self.seek(run, def, &Access::All) };
         let Some(value) = value else { return Ok(()) };
-        match transient(run, def, position)? {
-            None => self.seek(run, def, &Access::All),
-            Some(transient) => {
-                self.ids.clear();
-                transient.find(value.as_ref(), &mut self.ids);
-                self.seek_ids(run, def)
-            }
+        if self.transient.as_ref().is_none_or(|(of, _)| *of != position) {
+            let Some(made) = transient(run, def, position)? else { return self.seek(run, def, &Access::All) };
+            self.transient = Some((position, made));
         }
+        self.ids.clear();
+        if let Some((_, transient)) = &self.transient {
+            transient.find(value.as_ref(), &mut self.ids);
+        }
+        if self.ids.is_empty() {
+            return Ok(());
+        }
+        self.seek_ids(run, def)
+    }
+
+    /// Goes to the next row if it is at hand. False: `next` is to go there.
+    #[inline]
+    pub fn advance(&mut self) -> bool {
+        if !self.uncounted {
+            return false;
+        }
+        match self.state {
+            State::Walking if self.cursor.step() => self.current.set(self.cursor.at_hand()),
+            State::Single => self.state = State::Done,
+            _ => return false,
+        }
+        true
     }
 
     /// Goes to the next row.
@@ -307,7 +434,18 @@ impl TableCursor {
             self.state = State::Done;
             return self.seek_next_range(run, def);
         }
+        self.current.set(self.cursor.at_hand());
         Ok(())
+    }
+
+    /// The current row, if it can be read without the store: its bytes and their layout.
+    #[inline]
+    pub fn at_hand(&self) -> Option<(&[u8], &RowLayout)> {
+        let (row, layout) = (self.current.get()?, self.layout.as_ref()?);
+        // SAFETY: the row is at hand of `cursor`, or it is the copy in `row`, and `moves` forgets it before the cursor
+        // fetches others or closes, and before `row` changes. What the cursor was opened on lives as long as the run, which
+        // SQLite's cursor does not outlive.
+        Some((unsafe { row.get() }, layout))
     }
 
     /// True after the last row.
@@ -316,30 +454,18 @@ impl TableCursor {
         self.state == State::Done
     }
 
-    /// Gives the value at a position of the current row.
-    #[inline]
+    /// Gives the value at a position of the current row, wherever that is.
     pub fn value(&self, source: &dyn Source, position: u16, give: impl FnOnce(DatumRef<'_>)) {
         match (self.state, &self.layout) {
-            (State::Walking, Some(layout)) => give(Row::new(self.current_bytes(source), layout).get(position)),
-            (State::Walking, None) => give(source.row(&self.cursor).get(position)),
+            (State::Walking, _) => {
+                let row = source.row(&self.cursor);
+                self.current.set(Some(RowBytes::of(row.bytes())));
+                give(row.get(position));
+            }
             (State::WalkingIndex, _) => give(self.key_value(position).as_ref()),
             (State::Single, Some(layout)) => give(Row::new(&self.row, layout).get(position)),
             _ => give(DatumRef::Null),
         }
-    }
-
-    /// The bytes of the row that the engine's cursor stands on, which are looked up once for each row.
-    #[inline]
-    fn current_bytes<'a>(&'a self, source: &'a dyn Source) -> &'a [u8] {
-        let (start, length) = self.current.get().unwrap_or_else(|| {
-            let bytes = source.row(&self.cursor).bytes();
-            let found = (NonNull::from(bytes).cast::<u8>(), bytes.len());
-            self.current.set(Some(found));
-            found
-        });
-        // SAFETY: by the contract of `engine::Cursor` the bytes of the current row stay where they are until the cursor
-        // moves or closes, even if the table is written meanwhile; `moves` forgets them before it does.
-        unsafe { std::slice::from_raw_parts(start.as_ptr(), length) }
     }
 
     /// The engine's cursor is about to move or close.
@@ -538,6 +664,27 @@ impl Arguments<'_> {
             Ok(())
         });
         encoded.is_ok()
+    }
+
+    /// Is this surely a row with the key of the values? False when it takes a look-up to know.
+    ///
+    /// # Safety
+    /// As for `all`.
+    #[inline]
+    unsafe fn are_key_of(&self, row: &[u8], layout: &RowLayout, index: &IndexDef, slots: &[Slot]) -> bool {
+        // Equal values have equal keys. Of others, and of those that SQLite would convert first, the look-up knows.
+        let is_equal = |slot: &Slot, column: &IndexColumn| {
+            let storage = self.def.stored[usize::from(column.position)].storage;
+            // SAFETY: the caller's promise; the value is used before SQLite runs again.
+            let value = slot.argument.map(|place| unsafe { value::read(self.values[usize::from(place)]) });
+            let own = layout.number(row, column.position).unwrap_or_else(|| Row::new(row, layout).get(column.position));
+            match (value, own) {
+                (Some(DatumRef::Int(given)), DatumRef::Int(own)) => given == own && storage == Storage::Int,
+                (Some(DatumRef::Text(given)), DatumRef::Text(own)) => given == own && storage == Storage::Text,
+                _ => false,
+            }
+        };
+        index.filter.is_none() && slots.iter().zip(&index.columns).all(|(slot, column)| is_equal(slot, column))
     }
 
     /// The whole keys to look up. None when only SQLite can judge.

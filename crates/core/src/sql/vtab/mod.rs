@@ -21,6 +21,7 @@ use super::write::{self, Given, OnConflict};
 use crate::error::{Code, Error, Result};
 use crate::table::catalog::TableDef;
 use crate::table::datum::{Datum, DatumRef};
+use crate::table::row::Row;
 use crate::table::row_id::RowId;
 use crate::table::types::Collation;
 use cursor::TableCursor;
@@ -46,6 +47,8 @@ struct Table {
     db: *mut ffi::sqlite3,
     info: Arc<TableInfo>,
     current: Arc<Current>,
+    /// The position of each column in rows.
+    positions: Box<[u16]>,
     /// Access paths given to SQLite, which names them by their place here.
     plans: RefCell<Vec<Plan>>,
 }
@@ -110,6 +113,12 @@ pub(super) fn guarded(current: &Current, body: impl FnOnce(&mut Run<'_>) -> Outc
         Ok(_) => failure.unwrap_or_else(outside),
         Err(panic) => panicked(&*panic),
     };
+    failed(current, failure)
+}
+
+/// Keeps a failure; SQLite gets a code.
+#[cold]
+fn failed(current: &Current, failure: Failure) -> c_int {
     let code = match &failure {
         Failure::Error(error) if error.code == Code::Constraint => ffi::SQLITE_CONSTRAINT,
         _ => ffi::SQLITE_ERROR,
@@ -147,6 +156,7 @@ unsafe extern "C" fn x_connect(
             db,
             info: aux.info.clone(),
             current: aux.current.clone(),
+            positions: aux.info.def.columns.iter().map(|c| c.position).collect(),
             plans: RefCell::new(Vec::new()),
         };
         // SAFETY: SQLite passes a place for the pointer, whose target begins with a `sqlite3_vtab`.
@@ -270,6 +280,9 @@ fn watched(
 unsafe extern "C" fn x_next(cursor: *mut ffi::sqlite3_vtab_cursor) -> c_int {
     // SAFETY: SQLite passes a cursor of `x_open`.
     let (cursor, table) = unsafe { parts(cursor) };
+    if cursor.advance() {
+        return ffi::SQLITE_OK;
+    }
     guarded(&table.current, |run| watched(run, cursor, |run, cursor| cursor.next(run, &table.info.def)))
 }
 
@@ -290,11 +303,22 @@ unsafe extern "C" fn x_column(
     if unsafe { ffi::sqlite3_vtab_nochange(context) } != 0 {
         return ffi::SQLITE_OK;
     }
+    let Some(&position) = table.positions.get(column as usize) else { return ffi::SQLITE_OK };
+    // SAFETY: the context is that of this call.
+    let give = |value: DatumRef<'_>| unsafe { value::answer(context, value) };
+    if let Some((row, layout)) = cursor.at_hand() {
+        // Most columns are numbers, in the reading of which nothing can panic.
+        if let Some(number) = layout.number(row, position) {
+            give(number);
+            return ffi::SQLITE_OK;
+        }
+        return match catch_unwind(AssertUnwindSafe(|| give(Row::new(row, layout).get(position)))) {
+            Ok(()) => ffi::SQLITE_OK,
+            Err(panic) => failed(&table.current, panicked(&*panic)),
+        };
+    }
     guarded(&table.current, |run| {
-        let source = run.host.source();
-        let Some(column) = table.info.def.columns.get(column as usize) else { return Ok(()) };
-        // SAFETY: the context is that of this call.
-        cursor.value(source, column.position, |value| unsafe { value::answer(context, value) });
+        cursor.value(run.host.source(), position, give);
         Ok(())
     })
 }

@@ -2,11 +2,13 @@
 //!
 //! It finds every row that could match and some that do not (it compares hashes only): SQLite checks each.
 
+use crate::ds::hash;
 use crate::engine::{Access, Cursor, Source};
 use crate::sql::run::Outcome;
 use crate::table::catalog::{IndexColumn, TableId};
 use crate::table::datum::DatumRef;
 use crate::table::key::{KeyBuf, put_column};
+use crate::table::row::Row;
 use crate::table::row_id::RowId;
 
 /// The table: chains of entries.
@@ -32,11 +34,16 @@ impl Transient {
         let heads = vec![NONE; rows.next_power_of_two().max(16)];
         let mut made = Transient { heads, entries: Vec::with_capacity(rows), column };
         let mut cursor = Cursor::new();
+        let layout = source.layout(table)?;
         let mut more = source.seek(&mut cursor, table, &Access::All)?;
         while more {
-            let value = source.row(&cursor).get(column.position);
-            made.add(value, cursor.row_id());
-            more = source.next(&mut cursor)?;
+            let row = match cursor.at_hand() {
+                // SAFETY: the cursor stands on the row, and the source is borrowed.
+                Some(row) => Row::new(unsafe { row.get() }, layout),
+                None => source.row(&cursor),
+            };
+            made.add(row.get(column.position), cursor.row_id());
+            more = cursor.step() || source.next(&mut cursor)?;
         }
         Ok(made)
     }
@@ -76,9 +83,6 @@ impl Transient {
     fn hash(&self, value: DatumRef<'_>) -> u32 {
         let mut key = KeyBuf::new();
         put_column(value, &self.column, &mut key);
-        let hash = key
-            .iter()
-            .fold(0xCBF2_9CE4_8422_2325u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3));
-        (hash ^ hash >> 32) as u32
+        hash::bytes(&key) as u32
     }
 }

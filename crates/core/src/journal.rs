@@ -1,0 +1,151 @@
+//! The log as commands and doors see it: what is written down, what a reply has to wait for, and when nothing may be
+//! written.
+
+use crate::error::{Code, Error, Result};
+use crate::session::{Durability, Elsewhere, Session, SessionId};
+use crate::txn::{Effect, redo};
+use crate::wal::{Condition, Log, Lsn};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The store's log. Without one there is nothing to wait for.
+pub struct Journal {
+    log: Option<Log>,
+    /// Without a log: the number of the last checkpoint.
+    pub unlogged: Lsn,
+    /// Checkpoints: the last one and the one that runs.
+    pub saves: Saves,
+}
+
+/// What is known of checkpoints.
+#[derive(Default)]
+pub struct Saves {
+    /// There is a directory to make them in.
+    pub possible: bool,
+    /// When the last one was finished, or the store opened, seconds since 1970.
+    pub last_s: i64,
+    /// Changes there had been when it began.
+    pub dirty_at: u64,
+    /// How the last one ended; None: well.
+    pub failed: Option<String>,
+    /// When one was last begun, seconds since 1970.
+    pub tried_s: i64,
+    /// Changes there had been when the one that runs began.
+    pub dirty_at_begin: u64,
+    /// One is being made.
+    pub running: bool,
+    /// One shall be made soon.
+    pub wanted: bool,
+    /// How many were finished since the store was opened.
+    pub count: u64,
+    /// How long the last one took, milliseconds.
+    pub took_ms: i64,
+    /// Sessions that wait for the next one to end (SAVE).
+    pub waiting: Vec<(SessionId, Arc<dyn Elsewhere>)>,
+    /// Sessions that wait for the one that runs.
+    pub served: Vec<(SessionId, Arc<dyn Elsewhere>)>,
+    /// Backups that are asked for.
+    pub backups: Vec<Backup>,
+    /// Where backups are put; empty: nowhere.
+    pub backup_place: PathBuf,
+}
+
+/// A copy of the store that somebody waits for.
+pub struct Backup {
+    /// The directory to make, in the place for backups.
+    pub name: String,
+    /// Who waits.
+    pub session: SessionId,
+    /// How it is told.
+    pub ticket: Arc<dyn Elsewhere>,
+}
+
+impl Saves {
+    /// An error if there is no place for a checkpoint.
+    pub fn check(&self) -> Result<()> {
+        if self.possible {
+            return Ok(());
+        }
+        Err(Error::err("this store is in memory only: open it with a directory (--dir) to save it"))
+    }
+}
+
+impl Journal {
+    /// A store without a log, opened at `now_s`.
+    pub fn none(now_s: i64) -> Journal {
+        Journal { log: None, unlogged: 0, saves: Saves { last_s: now_s, ..Saves::default() } }
+    }
+
+    /// Writes effects to `log` from now on.
+    pub fn start(&mut self, log: Log) {
+        self.log = Some(log);
+    }
+
+    /// The log, if there is one.
+    #[inline]
+    pub fn log(&self) -> Option<&Log> {
+        self.log.as_ref()
+    }
+
+    /// Writes an effect down.
+    #[inline]
+    pub fn record(&self, effect: &Effect) {
+        if let Some(log) = &self.log
+            && redo::has_redo(effect)
+        {
+            log.append(|out| redo::encode(effect, out));
+        }
+    }
+
+    /// The record that must be durable before a reply to the session may leave now; 0 if it may leave at once.
+    ///
+    /// A read waits as well: it may have seen what a change of another session did. `usual` is what the store promises to
+    /// sessions that chose nothing.
+    #[inline]
+    pub fn promise(&self, session: &mut Session, usual: Durability) -> Lsn {
+        match &self.log {
+            None => 0,
+            Some(log) => promise(log, session.promise.take().or(session.durability).unwrap_or(usual)),
+        }
+    }
+
+    /// An error if the log takes nothing: the disk is full, or a write to it has failed.
+    #[inline]
+    pub fn check_write(&self) -> Result<()> {
+        match &self.log {
+            Some(log) if log.condition() != Condition::Fine => Err(refusal(log)),
+            _ => Ok(()),
+        }
+    }
+
+    /// An error if the session would see what is not durable and never will be.
+    #[inline]
+    pub fn check_read(&self, session: &Session, usual: Durability) -> Result<()> {
+        match &self.log {
+            Some(log) if log.condition() == Condition::Failed => check_lost(log, session.durability.unwrap_or(usual)),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cold]
+fn check_lost(log: &Log, durability: Durability) -> Result<()> {
+    if durability != Durability::Sync || log.durable() >= log.last() {
+        return Ok(());
+    }
+    let text = "the log failed, and the store holds changes that are not on disk: a session with the promise SYNC may \
+                not see them. Reopen the store, or read with DURABILITY INTERVAL.";
+    Err(Error::new(Code::MisConf, text))
+}
+
+#[inline]
+fn promise(log: &Log, durability: Durability) -> Lsn {
+    let last = log.last();
+    let must_wait = durability == Durability::Sync && log.durable() < last && log.condition() != Condition::Failed;
+    if must_wait { last } else { 0 }
+}
+
+#[cold]
+fn refusal(log: &Log) -> Error {
+    Error::new(Code::MisConf, log.refusal().unwrap_or_else(|| "the log takes no writes".into()))
+}

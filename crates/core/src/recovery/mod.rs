@@ -1,0 +1,18 @@
+//! Recovery: checkpoints of the whole state (`checkpoint` writes one, `restore` loads one).
+
+mod check;
+pub mod checkpoint;
+mod format;
+pub mod open;
+mod reader;
+pub mod restore;
+mod tables;
+#[cfg(test)]
+pub(crate) mod tests;
+mod writer;
+
+pub use check::{Report, check};
+pub use checkpoint::{About, Run, WriteError, Written};
+pub use format::{name_of, remove_others};
+pub use open::{Phase, Recovered, Step, Trouble, recover};
+pub use restore::{Found, Loaded, Progress, RestoreError, list, load};

@@ -1,0 +1,217 @@
+//! The thread that makes checkpoints: when one is asked for, when the log has grown, when time has passed.
+
+use super::Store;
+use super::durable::Data;
+use crate::command::waiting;
+use crate::env::{DirectoryFiles, Files};
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::recovery::{About, Run, Written, remove_others};
+use crate::reply::Reply;
+use crate::state::State;
+use parking_lot::{Condvar, Mutex};
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often is looked whether a checkpoint is due.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// What one slice of keys may cost, in the units of [`Run::slice`]: some hundred microseconds.
+const SLICE_BUDGET: usize = 48 << 10;
+/// The pause after a slice, in lengths of the slice: the store has most of the time.
+const PAUSE_FACTOR: u32 = 3;
+
+/// Wakes the thread before its time.
+#[derive(Default)]
+pub(super) struct Saver {
+    alarm: Mutex<bool>,
+    bell: Condvar,
+}
+
+impl Saver {
+    /// Has the thread look now.
+    pub fn ring(&self) {
+        *self.alarm.lock() = true;
+        self.bell.notify_one();
+    }
+
+    fn sleep(&self) {
+        let mut alarm = self.alarm.lock();
+        if !*alarm {
+            self.bell.wait_for(&mut alarm, LOOK_EVERY);
+        }
+        *alarm = false;
+    }
+}
+
+/// Looks and saves until the store is closed.
+pub(super) fn run(saver: &Arc<Saver>, data: &Data, store: &dyn Fn() -> Option<Store>) {
+    loop {
+        saver.sleep();
+        let Some(store) = store() else { return };
+        if store.is_closed() {
+            return;
+        }
+        back_up(&store, data);
+        let is_due = begin_if_due(&mut store.enter().state, data);
+        if is_due {
+            let begun = Instant::now();
+            let result = save(&store, data);
+            end(&mut store.enter().state, result, begun.elapsed());
+        }
+    }
+}
+
+/// Is it time? Then it has begun.
+fn begin_if_due(state: &mut State, data: &Data) -> bool {
+    let now_s = state.clock.now_ms / 1000;
+    let config = &state.config;
+    let saves = &state.journal.saves;
+    let has_changed = state.stats.dirty != saves.dirty_at;
+    let log_bytes = data.log.as_ref().map_or(0, |log| log.size_bytes());
+    let is_long = config.checkpoint_log_bytes > 0 && log_bytes > config.checkpoint_log_bytes && has_changed;
+    let is_old = config.checkpoint_seconds > 0
+        && now_s - saves.last_s.max(saves.tried_s) >= config.checkpoint_seconds as i64
+        && has_changed
+        && data.log.is_some();
+    // After a failure, as on a full disk, it is not tried again at once.
+    let may_try = saves.failed.is_none() || now_s - saves.tried_s >= RETRY_S;
+    if !(saves.wanted || may_try && (is_long || is_old)) {
+        return false;
+    }
+    let dirty = state.stats.dirty;
+    let saves = &mut state.journal.saves;
+    (saves.wanted, saves.running, saves.tried_s, saves.dirty_at_begin) = (false, true, now_s, dirty);
+    // Who asks while it runs waits for the next one.
+    saves.served = std::mem::take(&mut saves.waiting);
+    true
+}
+
+/// After a failed checkpoint the next one by itself comes so much later, seconds.
+const RETRY_S: i64 = 10;
+
+fn end(state: &mut State, result: Result<Written>, took: Duration) {
+    let now_s = state.clock.now_ms / 1000;
+    let saves = &mut state.journal.saves;
+    saves.running = false;
+    saves.took_ms = took.as_millis() as i64;
+    let reply = match result {
+        Ok(_) => {
+            (saves.failed, saves.last_s, saves.dirty_at) = (None, now_s, saves.dirty_at_begin);
+            saves.count += 1;
+            Reply::Ok
+        }
+        Err(error) => {
+            saves.failed = Some(error.message.to_string());
+            state.env.log(3, &error.message);
+            error.into()
+        }
+    };
+    for (session, ticket) in std::mem::take(&mut state.journal.saves.served) {
+        waiting::bring(state, session, &ticket, reply.clone());
+    }
+}
+
+/// Makes the backups that are asked for: each is a checkpoint in a directory of its own.
+fn back_up(store: &Store, data: &Data) {
+    loop {
+        let (backup, place) = {
+            let saves = &mut store.enter().state.journal.saves;
+            let Some(backup) = saves.backups.pop() else { return };
+            let place = saves.backup_place.join(&backup.name);
+            (backup, place)
+        };
+        let reply = match copy_to(store, data, &place) {
+            Ok(()) => Reply::bulk(place.display().to_string().as_bytes()),
+            Err(error) => Error::err(format!("no backup in {}: {}", place.display(), error.message)).into(),
+        };
+        waiting::bring(&mut store.enter().state, backup.session, &backup.ticket, reply);
+    }
+}
+
+fn copy_to(store: &Store, data: &Data, place: &Path) -> Result<()> {
+    let failed = |error: io::Error| Error::err(error.to_string());
+    if place.exists() {
+        return Err(Error::err("there is something of this name"));
+    }
+    fs::create_dir_all(place).map_err(failed)?;
+    let result = save_in(store, data, &DirectoryFiles::new(place));
+    match result {
+        Ok(_) => File::open(place.parent().unwrap_or(place)).and_then(|parent| parent.sync_all()).map_err(failed),
+        Err(error) => {
+            // What is left of it would only look like a backup.
+            let _ = fs::remove_dir_all(place);
+            Err(error)
+        }
+    }
+}
+
+/// Makes a checkpoint, while the store serves; the log before it goes.
+fn save(store: &Store, data: &Data) -> Result<Written> {
+    let written = save_in(store, data, &*data.files)?;
+    tidy(data, written.lsn);
+    Ok(written)
+}
+
+/// Writes a checkpoint to these files.
+fn save_in(store: &Store, data: &Data, files: &dyn Files) -> Result<Written> {
+    let failed = |error: String| Error::err(format!("no checkpoint could be made: {error}"));
+    let mut run = begin(&mut store.enter().state, data)?;
+    let mut result = Ok(());
+    loop {
+        result = result.and_then(|()| run.write(files).map_err(Error::from));
+        if store.is_closed() && result.is_ok() {
+            result = Err(failed("the store is being closed".into()));
+        }
+        if result.is_err() {
+            run.abort(&mut store.enter().state.keyspace);
+            break;
+        }
+        let mut baton = store.enter();
+        let begun = Instant::now();
+        let more = run.slice(&mut baton.state.keyspace, SLICE_BUDGET);
+        let took = begun.elapsed();
+        drop(baton);
+        if !more {
+            break;
+        }
+        std::thread::sleep(took * PAUSE_FACTOR);
+    }
+    // A checkpoint must not hold what the log might yet lose: who was told nothing must not see it come back.
+    let lsn = run.lsn();
+    let kept = || data.log.as_ref().map_or(Ok(()), |log| log.wait(lsn)).map_err(|error| failed(error.to_string()));
+    let result = result.and_then(|()| kept()).and_then(|()| run.finish(files).map_err(Error::from));
+    if result.is_err() {
+        run.discard(files);
+    }
+    result
+}
+
+/// Removes what the new checkpoint makes superfluous. What cannot be removed goes with the next one.
+fn tidy(data: &Data, lsn: u64) {
+    let _ = remove_others(&*data.files, lsn);
+    if let Some(log) = &data.log {
+        let _ = log.remove_before(lsn + 1);
+    }
+}
+
+fn begin(state: &mut State, data: &Data) -> Result<Run> {
+    let State { journal, keyspace, tables, clock, .. } = state;
+    let lsn = next_lsn(journal);
+    let about = About { store: data.id, lsn, created_ms: clock.now_ms, things: Vec::new() };
+    Run::begin(keyspace, tables, about)
+}
+
+/// The record that the checkpoint holds everything up to; the log goes on in a new segment behind it.
+fn next_lsn(journal: &mut Journal) -> u64 {
+    match journal.log() {
+        Some(log) => log.rotate() - 1,
+        None => {
+            // Without a log each checkpoint is a step of its own, so that the newest has the largest number.
+            journal.unlogged += 1;
+            journal.unlogged
+        }
+    }
+}

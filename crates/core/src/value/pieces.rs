@@ -1,0 +1,164 @@
+//! A long value as several operations: one that makes an empty value, and others that add part after part to it. So a
+//! value of any length is saved and loaded in pieces.
+
+use super::codec::put_number;
+use super::zset::put_score;
+use super::{Value, codec};
+
+/// The tags of operations and of values here are those of `op`, `any` and the types' own files.
+const STRING: u8 = 3;
+const LIST: u8 = 4;
+const SET: u8 = 5;
+const HASH: u8 = 6;
+const ZSET: u8 = 7;
+
+/// Elements that a table shows at once, unless that is more bytes than a piece should have.
+const SHOWN_AT_ONCE: usize = 16;
+
+/// Appends the operation (`Op`) that writes the bytes of a string from `from` on, `bytes` at most; gives where the next
+/// piece begins.
+pub fn string_piece(string: &[u8], from: u64, bytes: usize, out: &mut Vec<u8>) -> Option<u64> {
+    let start = (from as usize).min(string.len());
+    let end = string.len().min(start + bytes);
+    out.extend([STRING, 1]);
+    put_number(out, start as u64);
+    codec::put_bytes(out, &string[start..end]);
+    put_number(out, string.len() as u64);
+    (end < string.len()).then_some(end as u64)
+}
+
+impl Value {
+    /// A value of this type without content.
+    pub fn emptied(&self) -> Value {
+        match self {
+            Value::Str(_) => Value::string(b""),
+            Value::List(_) => Value::List(Box::default()),
+            Value::Set(_) => Value::Set(Box::default()),
+            Value::Hash(_) => Value::Hash(Box::default()),
+            Value::ZSet(_) => Value::ZSet(Box::default()),
+        }
+    }
+
+    /// Appends the operation (`Op`) that adds what comes from `from` on, about `bytes` long, to a value that has what
+    /// comes before; gives where the next piece begins. 0 is the first; the value does not change in between.
+    pub fn encode_piece(&self, from: u64, bytes: usize, out: &mut Vec<u8>) -> Option<u64> {
+        let (mut body, mut count, mut next) = (Vec::new(), 0, from);
+        match self {
+            Value::Str(string) => return string_piece(string, from, bytes, out),
+            Value::List(list) => {
+                let len = list.len();
+                for value in list.iter_range((from as usize).min(len)..len) {
+                    codec::put_bytes(&mut body, value);
+                    count += 1;
+                    if body.len() >= bytes {
+                        break;
+                    }
+                }
+                next += count;
+                // Nothing at the front.
+                out.extend([LIST, 0, 0]);
+                finish(count, &body, out, (next < len as u64).then_some(next))
+            }
+            Value::ZSet(zset) => {
+                for (member, score) in zset.walk((from as usize).min(zset.len())..zset.len(), false) {
+                    codec::put_bytes(&mut body, member);
+                    codec::put_bytes(&mut body, put_score(score, &mut [0; 8]));
+                    count += 1;
+                    if body.len() >= bytes {
+                        break;
+                    }
+                }
+                next += count;
+                out.extend([ZSET, 0]);
+                finish(2 * count, &body, out, (next < zset.len() as u64).then_some(next))
+            }
+            Value::Set(set) => {
+                while body.len() < bytes {
+                    next = set.scan(next, SHOWN_AT_ONCE, |member| {
+                        codec::put_bytes(&mut body, member);
+                        count += 1;
+                    });
+                    if next == 0 {
+                        break;
+                    }
+                }
+                out.extend([SET, 0]);
+                finish(count, &body, out, (next != 0).then_some(next))
+            }
+            Value::Hash(hash) => {
+                while body.len() < bytes {
+                    next = hash.scan(next, SHOWN_AT_ONCE, |field, value| {
+                        codec::put_bytes(&mut body, field);
+                        codec::put_bytes(&mut body, value);
+                        count += 1;
+                    });
+                    if next == 0 {
+                        break;
+                    }
+                }
+                out.extend([HASH, 0]);
+                finish(2 * count, &body, out, (next != 0).then_some(next))
+            }
+        }
+    }
+}
+
+fn finish(count: u64, body: &[u8], out: &mut Vec<u8>, next: Option<u64>) -> Option<u64> {
+    put_number(out, count);
+    out.extend_from_slice(body);
+    next
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ds::packed::Packed;
+    use crate::env::Xoshiro;
+    use crate::value::{HashOp, ListOp, Op, SetOp, Thresholds, ZSetOp};
+
+    fn random_value(random: &mut Xoshiro) -> Value {
+        let (kind, len) = (random.below(5), 1 + random.below(3000));
+        let mut word = || format!("{}{}", random.next(), "x".repeat(random.below(60) as usize)).into_bytes();
+        if kind == 0 {
+            return Value::string(&(0..len).flat_map(|_| word()).collect::<Vec<_>>());
+        }
+        let mut words = Packed::new();
+        for n in 0..2 * len {
+            match kind {
+                4 if n % 2 == 1 => words.push_back(put_score(n as f64 / 4.0, &mut [0; 8])),
+                _ => words.push_back(&word()),
+            }
+        }
+        let (mut value, op) = match kind {
+            1 => (Value::List(Box::default()), Op::List(ListOp::Push { front: Packed::new(), back: words })),
+            2 => (Value::Set(Box::default()), Op::Set(SetOp::Add(words))),
+            3 => (Value::Hash(Box::default()), Op::Hash(HashOp::Set(words))),
+            _ => (Value::ZSet(Box::default()), Op::ZSet(ZSetOp::Set(words))),
+        };
+        value.apply(op, &Thresholds::default()).unwrap();
+        value
+    }
+
+    #[test]
+    fn the_pieces_of_a_value_make_it_again() {
+        let thresholds = Thresholds::default();
+        for seed in 0..60 {
+            println!("seed {seed}");
+            let mut random = Xoshiro::from_seed(seed);
+            let value = random_value(&mut random);
+            let (mut again, mut from, mut pieces) = (value.emptied(), Some(0), 0);
+            let bytes = 1 + random.below(10_000) as usize;
+            while let Some(at) = from {
+                let mut out = Vec::new();
+                from = value.encode_piece(at, bytes, &mut out);
+                let input = &mut &out[..];
+                again.apply(Op::decode(input, &thresholds).unwrap(), &thresholds).unwrap();
+                assert!(input.is_empty());
+                pieces += 1;
+            }
+            assert_eq!(value.digest(), again.digest());
+            assert_eq!(value.encoding(), again.encoding());
+            assert!(pieces > 1 || value.memory() < 3 * bytes + 1000, "{} in one piece", value.memory());
+        }
+    }
+}
