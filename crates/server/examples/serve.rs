@@ -1,9 +1,11 @@
 //! A bare server for development: `serve [--port N]`.
+use peryton_core::memory::{AlignedByEight, Counting};
 use peryton_server::{Options, Server};
 
 #[global_allocator]
-static ALLOCATOR: peryton_core::memory::Counting<mimalloc::MiMalloc> =
-    peryton_core::memory::Counting(mimalloc::MiMalloc);
+static ALLOCATOR: Counting<AlignedByEight<mimalloc::MiMalloc>> =
+    // SAFETY: mimalloc's blocks lie at multiples of eight.
+    Counting(unsafe { AlignedByEight::new(mimalloc::MiMalloc) });
 
 fn main() {
     let mut args = std::env::args().skip_while(|arg| arg != "--port").skip(1);
