@@ -44,7 +44,7 @@ impl Value {
     pub fn encode_piece(&self, from: u64, bytes: usize, out: &mut Vec<u8>) -> Option<u64> {
         let (mut body, mut count, mut next) = (Vec::new(), 0, from);
         match self {
-            Value::Str(string) => return string_piece(string, from, bytes, out),
+            Value::Str(string) => string_piece(string, from, bytes, out),
             Value::List(list) => {
                 let len = list.len();
                 for value in list.iter_range((from as usize).min(len)..len) {

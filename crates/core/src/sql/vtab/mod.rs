@@ -7,6 +7,7 @@
 //! Every callback finds the [`Run`] of the statement through [`Current`], keeps its failure there, and
 //! catches its panics (invariant 12). xBegin and its kin are missing on purpose: atomicity is ours, by undo scopes.
 
+mod arguments;
 pub mod cursor;
 pub mod describe;
 pub mod plan;
