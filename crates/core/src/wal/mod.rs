@@ -15,7 +15,7 @@ mod writer;
 
 pub use log::{Log, LogError};
 pub use queue::{Condition, Listener};
-pub use reader::{Cut, Damage, End, ReadError, Reader, Start, read, repair, settle};
+pub use reader::{Cut, Damage, End, ReadError, Reader, Start, Visit, read, repair, settle};
 pub use settings::LogSettings;
 
 #[cfg(test)]

@@ -130,8 +130,8 @@ impl<E> ReadError<E> {
     }
 }
 
-/// Is given a record.
-pub type Visit<'a, E> = &'a mut dyn FnMut(Lsn, &[u8]) -> Result<(), E>;
+/// What is done with a record.
+pub type Visit<'a, E> = dyn FnMut(Lsn, &[u8]) -> Result<(), E> + 'a;
 
 /// Gives all records from `start` on to `visit`, and tells `progress` how many bytes of how many are read.
 ///
@@ -141,7 +141,7 @@ pub fn read<E>(
     files: &dyn Files,
     start: Start,
     progress: &mut dyn FnMut(u64, u64),
-    visit: Visit<'_, E>,
+    visit: &mut Visit<'_, E>,
 ) -> Result<End, ReadError<E>> {
     let mut reader = Reader::open(files, start)?;
     let mut told = 0;
