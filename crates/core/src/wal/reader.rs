@@ -161,7 +161,8 @@ pub fn read<E>(
     reader.end()
 }
 
-/// Goes through a log, a group at a time.
+/// Goes through a log, a group at a time. Whoever follows a log that is being written takes what is there, and opens another
+/// from the next record on when there may be more.
 pub struct Reader<'a> {
     files: &'a dyn Files,
     segments: Vec<Segment>,

@@ -87,6 +87,23 @@ fn a_full_disk_refuses_writers_and_goes_on_by_itself() {
 }
 
 #[test]
+fn what_still_had_room_is_durable_though_the_rest_waits() {
+    let files = SimulatedFiles::new(1);
+    files.set_capacity(24 << 10);
+    let settings = LogSettings { group_bytes: 2000, ..settings() };
+    let (log, mut writer) = Log::without_thread(Arc::new(files.clone()), ID, 1, settings).unwrap();
+    append(&log, 300);
+    writer.step(SYNC);
+    assert_eq!(Condition::Full, log.condition());
+    let durable = log.durable();
+    assert!(durable > 20 && durable < 300, "{durable}");
+    assert!(read_all(&files.crash(4)).0 >= durable);
+    files.set_capacity(1 << 20);
+    writer.step(SYNC);
+    assert_eq!(300, log.durable());
+}
+
+#[test]
 fn the_thread_itself_sees_that_there_is_room_again() {
     let files = SimulatedFiles::new(1);
     files.set_capacity(40 << 10);
