@@ -3,7 +3,7 @@
 
 use super::codec::put_number;
 use super::zset::put_score;
-use super::{Value, codec};
+use super::{Hash, List, Set, Value, ZSet, codec};
 
 /// The tags of operations and of values here are those of `op`, `any` and the types' own files.
 const STRING: u8 = 3;
@@ -42,71 +42,87 @@ impl Value {
     /// Appends the operation (`Op`) that adds what comes from `from` on, about `bytes` long, to a value that has what
     /// comes before; gives where the next piece begins. 0 is the first; the value does not change in between.
     pub fn encode_piece(&self, from: u64, bytes: usize, out: &mut Vec<u8>) -> Option<u64> {
-        let (mut body, mut count, mut next) = (Vec::new(), 0, from);
-        match self {
-            Value::Str(string) => string_piece(string, from, bytes, out),
-            Value::List(list) => {
-                let len = list.len();
-                for value in list.iter_range((from as usize).min(len)..len) {
-                    codec::put_bytes(&mut body, value);
-                    count += 1;
-                    if body.len() >= bytes {
-                        break;
-                    }
-                }
-                next += count;
-                // Nothing at the front.
-                out.extend([LIST, 0, 0]);
-                finish(count, &body, out, (next < len as u64).then_some(next))
-            }
-            Value::ZSet(zset) => {
-                for (member, score) in zset.walk((from as usize).min(zset.len())..zset.len(), false) {
-                    codec::put_bytes(&mut body, member);
-                    codec::put_bytes(&mut body, put_score(score, &mut [0; 8]));
-                    count += 1;
-                    if body.len() >= bytes {
-                        break;
-                    }
-                }
-                next += count;
-                out.extend([ZSET, 0]);
-                finish(2 * count, &body, out, (next < zset.len() as u64).then_some(next))
-            }
-            Value::Set(set) => {
-                while body.len() < bytes {
-                    next = set.scan(next, SHOWN_AT_ONCE, |member| {
-                        codec::put_bytes(&mut body, member);
-                        count += 1;
-                    });
-                    if next == 0 {
-                        break;
-                    }
-                }
-                out.extend([SET, 0]);
-                finish(count, &body, out, (next != 0).then_some(next))
-            }
-            Value::Hash(hash) => {
-                while body.len() < bytes {
-                    next = hash.scan(next, SHOWN_AT_ONCE, |field, value| {
-                        codec::put_bytes(&mut body, field);
-                        codec::put_bytes(&mut body, value);
-                        count += 1;
-                    });
-                    if next == 0 {
-                        break;
-                    }
-                }
-                out.extend([HASH, 0]);
-                finish(2 * count, &body, out, (next != 0).then_some(next))
-            }
-        }
+        let mut piece = Piece { bytes, body: Vec::new(), count: 0 };
+        // A list has two ends; nothing comes at the front.
+        let (tags, next): (&[u8], _) = match self {
+            Value::Str(string) => return string_piece(string, from, bytes, out),
+            Value::List(list) => (&[LIST, 0, 0], piece.of_list(list, from as usize)),
+            Value::Set(set) => (&[SET, 0], piece.of_set(set, from)),
+            Value::Hash(hash) => (&[HASH, 0], piece.of_hash(hash, from)),
+            Value::ZSet(zset) => (&[ZSET, 0], piece.of_zset(zset, from as usize)),
+        };
+        out.extend_from_slice(tags);
+        put_number(out, piece.count);
+        out.extend_from_slice(&piece.body);
+        next
     }
 }
 
-fn finish(count: u64, body: &[u8], out: &mut Vec<u8>, next: Option<u64>) -> Option<u64> {
-    put_number(out, count);
-    out.extend_from_slice(body);
-    next
+/// A list of byte strings that is being made.
+struct Piece {
+    /// About as long as it is to be.
+    bytes: usize,
+    body: Vec<u8>,
+    count: u64,
+}
+
+impl Piece {
+    fn add(&mut self, element: &[u8]) {
+        codec::put_bytes(&mut self.body, element);
+        self.count += 1;
+    }
+
+    fn is_full(&self) -> bool {
+        self.body.len() >= self.bytes
+    }
+
+    fn of_list(&mut self, list: &List, from: usize) -> Option<u64> {
+        let mut next = from.min(list.len());
+        for value in list.iter_range(next..list.len()) {
+            self.add(value);
+            next += 1;
+            if self.is_full() {
+                break;
+            }
+        }
+        (next < list.len()).then_some(next as u64)
+    }
+
+    fn of_zset(&mut self, zset: &ZSet, from: usize) -> Option<u64> {
+        let mut next = from.min(zset.len());
+        for (member, score) in zset.walk(next..zset.len(), false) {
+            self.add(member);
+            self.add(put_score(score, &mut [0; 8]));
+            next += 1;
+            if self.is_full() {
+                break;
+            }
+        }
+        (next < zset.len()).then_some(next as u64)
+    }
+
+    fn of_set(&mut self, set: &Set, from: u64) -> Option<u64> {
+        let mut next = from;
+        loop {
+            next = set.scan(next, SHOWN_AT_ONCE, |member| self.add(member));
+            if next == 0 || self.is_full() {
+                return (next != 0).then_some(next);
+            }
+        }
+    }
+
+    fn of_hash(&mut self, hash: &Hash, from: u64) -> Option<u64> {
+        let mut next = from;
+        loop {
+            next = hash.scan(next, SHOWN_AT_ONCE, |field, value| {
+                self.add(field);
+                self.add(value);
+            });
+            if next == 0 || self.is_full() {
+                return (next != 0).then_some(next);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
