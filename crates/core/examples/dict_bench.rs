@@ -239,7 +239,7 @@ fn database(n: usize) {
     let mut database = Database::new();
     let start = Instant::now();
     for i in 0..n {
-        database.set(&key(i)[..], EntryValue::Bytes(&[b'v'; 32]), None);
+        database.set(&key(i)[..], EntryValue::Bytes(&[b'v'; 32]), None, 0);
     }
     println!("  {:<34} {:>8.1} ns", "SET, new", start.elapsed_ns() / n as f64);
     println!(
@@ -249,7 +249,7 @@ fn database(n: usize) {
     );
     let keys: Vec<[u8; 16]> = numbers(1, n.clamp(500_000, 2_000_000), n).into_iter().map(key).collect();
     measure("SET, again", &keys, |key| {
-        database.set(&key[..], EntryValue::Bytes(&[b'w'; 32]), None);
+        database.set(&key[..], EntryValue::Bytes(&[b'w'; 32]), None, 0);
     });
     measure("GET", &keys, |key| {
         black_box(database.get(&key[..]).unwrap().value());
@@ -268,7 +268,7 @@ fn database(n: usize) {
         hashed.iter().for_each(|key| database.prefetch(key.hash));
         hashed.iter().for_each(|key| database.prefetch_entry(key.hash));
         hashed.iter().for_each(|key| {
-            database.set(*key, EntryValue::Bytes(&[b'w'; 32]), None);
+            database.set(*key, EntryValue::Bytes(&[b'w'; 32]), None, 0);
         });
     });
     let start = Instant::now();
@@ -278,7 +278,7 @@ fn database(n: usize) {
     println!("  {:<34} {:>8.1} ns", "EXPIRE of all", start.elapsed_ns() / n as f64);
     println!("  {:.1} bytes per key", database.memory() as f64 / n as f64);
     measure("SET EX, again", &keys, |key| {
-        database.set(&key[..], EntryValue::Bytes(&[b'w'; 32]), Some(7_200_000));
+        database.set(&key[..], EntryValue::Bytes(&[b'w'; 32]), Some(7_200_000), 0);
     });
     let start = Instant::now();
     database.expire_due(1000, usize::MAX);

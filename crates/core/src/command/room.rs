@@ -57,6 +57,10 @@ fn evict(state: &mut State, session: &mut Session, limit_ns: u64) -> Found {
 
 /// Evicts a few keys, as an effect of its own: while they are part of another one they take memory. Gives their number.
 fn evict_some(state: &mut State, session: &mut Session) -> usize {
+    // A log that takes nothing takes no eviction either (invariant 2).
+    if state.journal.check_write().is_err() {
+        return 0;
+    }
     let mut effect = state.new_effect();
     let (policy, samples, now_ms) = (state.config.maxmemory_policy, state.config.maxmemory_samples, state.clock.now_ms);
     let mut evicted = 0;

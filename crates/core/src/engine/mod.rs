@@ -240,6 +240,11 @@ pub trait Engine: Source + Send + Any {
     /// Deletes rows.
     fn delete(&mut self, table: TableId, ids: &[RowId], changes: &mut dyn Changes) -> Write<()>;
 
+    /// The row that a table with a bound is to lose when it has too many. None: the engine knows no order.
+    fn next_to_go(&mut self, _table: TableId) -> Result<Option<RowId>> {
+        Ok(None)
+    }
+
     /// Performs one operation under the row id it names, and returns its inverse. Redo and undo.
     fn apply(&mut self, table: TableId, op: &RowOp) -> Result<RowOp>;
 

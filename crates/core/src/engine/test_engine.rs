@@ -219,6 +219,10 @@ impl Engine for TestEngine {
         Err(stop)
     }
 
+    fn next_to_go(&mut self, table: TableId) -> Result<Option<RowId>> {
+        self.inner.next_to_go(table)
+    }
+
     fn apply(&mut self, table: TableId, op: &RowOp) -> Result<RowOp> {
         // Undo must not fail, so neither does it here.
         self.inner.apply(table, op)

@@ -166,13 +166,17 @@ impl Loader<'_> {
     fn keys(&mut self, mut payload: &[u8]) -> Decoded<()> {
         let input = &mut payload;
         let db = codec::take_size(input)?;
+        // When keys were used is not kept: all count as used now, so that eviction does not take them before new ones.
+        let access = self.keyspace.shared.clock.start(self.keyspace.shared.coarse_ms);
         let database = self.keyspace.databases.get_mut(db).ok_or(Malformed("no such database"))?;
         while !input.is_empty() {
             let key = codec::take_bytes(input)?;
             match Op::decode(input, &self.thresholds)? {
                 Op::Put(value, expire_at) => {
                     self.empty += u64::from(value.is_empty_collection());
-                    if database.put(Entry::new(key, EntryValue::Value(value), expire_at)).is_some() {
+                    let entry = Entry::new(key, EntryValue::Value(value), expire_at);
+                    entry.as_ref().set_access(access);
+                    if database.put(entry).is_some() {
                         return Err(Malformed("a key twice"));
                     }
                     self.keys += 1;

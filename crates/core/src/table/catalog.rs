@@ -36,6 +36,29 @@ pub struct TableDef {
     pub checks: Vec<CheckDef>,
     /// REFERENCES constraints.
     pub foreign_keys: Vec<ForeignKey>,
+    /// How many rows it may have.
+    pub bound: Option<Bound>,
+}
+
+/// How many rows a table may have, and what happens when one more comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Most rows.
+    pub max_rows: u64,
+    /// Which row goes then.
+    pub evict: Evict,
+}
+
+/// Which row makes room for another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Evict {
+    /// None: the new row is refused.
+    #[default]
+    Refuse,
+    /// One that has not been read by key or written for long.
+    Lru,
+    /// The one that was inserted first.
+    Fifo,
 }
 
 /// A column.
@@ -186,7 +209,13 @@ impl TableDef {
             indexes: Vec::new(),
             checks: Vec::new(),
             foreign_keys: Vec::new(),
+            bound: None,
         }
+    }
+
+    /// Do rows go by themselves?
+    pub fn forgets(&self) -> bool {
+        self.bound.is_some_and(|bound| bound.evict != Evict::Refuse)
     }
 
     /// Adds a column to a table that has no rows yet.
@@ -318,9 +347,17 @@ pub struct Catalog {
     last_index: u32,
     tables: BTreeMap<String, Arc<TableDef>>,
     views: BTreeMap<String, Arc<ViewDef>>,
+    /// The bounds of the tables that have one, so that writes to others need no look.
+    bounds: BTreeMap<TableId, Bound>,
 }
 
 impl Catalog {
+    /// How many rows a table may have.
+    #[inline]
+    pub fn bound(&self, table: TableId) -> Option<Bound> {
+        if self.bounds.is_empty() { None } else { self.bounds.get(&table).copied() }
+    }
+
     /// Grows at each change; plans and cached statements are good for one version (invariant 11).
     pub fn version(&self) -> u64 {
         self.version
@@ -398,6 +435,8 @@ impl Catalog {
         self.last_table = self.last_table.max(def.id.0);
         self.last_index = def.indexes.iter().map(|i| i.id.0).fold(self.last_index, u32::max);
         self.tables.retain(|_, t| t.id != def.id);
+        self.bounds.remove(&def.id);
+        self.bounds.extend(def.bound.map(|bound| (def.id, bound)));
         let def = Arc::new(def);
         self.tables.insert(key, def.clone());
         self.version += 1;
@@ -407,6 +446,7 @@ impl Catalog {
     /// Removes a table.
     pub fn remove_table(&mut self, name: &str) -> Option<Arc<TableDef>> {
         let removed = self.tables.remove(&name.to_ascii_lowercase())?;
+        self.bounds.remove(&removed.id);
         self.version += 1;
         Some(removed)
     }
@@ -459,11 +499,13 @@ impl Catalog {
 
 /// First byte of a table definition's encoding; another one means another format.
 const TABLE_FORMAT: u8 = 1;
+/// That of one with a bound, which follows the rest.
+const TABLE_FORMAT_BOUND: u8 = 2;
 
 impl TableDef {
     /// Appends the deterministic encoding.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.push(TABLE_FORMAT);
+        out.push(if self.bound.is_some() { TABLE_FORMAT_BOUND } else { TABLE_FORMAT });
         put_varint(out, self.id.0.into());
         put_text(out, &self.name);
         put_text(out, &self.engine);
@@ -479,11 +521,16 @@ impl TableDef {
             put_text(out, &check.expression);
         });
         put_list(out, &self.foreign_keys, put_foreign_key);
+        if let Some(bound) = self.bound {
+            put_varint(out, bound.max_rows);
+            out.push(bound.evict as u8);
+        }
     }
 
     /// Reads what [`encode`](Self::encode) wrote, and checks it.
     pub fn decode(input: &mut &[u8]) -> Result<TableDef> {
-        if take(input, 1)?[0] != TABLE_FORMAT {
+        let format = take(input, 1)?[0];
+        if ![TABLE_FORMAT, TABLE_FORMAT_BOUND].contains(&format) {
             return Err(damaged());
         }
         let def = TableDef {
@@ -501,10 +548,17 @@ impl TableDef {
                 Ok(CheckDef { name: take_option(input)?, expression: take_text(input)? })
             })?,
             foreign_keys: take_list(input, take_foreign_key)?,
+            bound: if format == TABLE_FORMAT_BOUND { Some(take_bound(input)?) } else { None },
         };
         def.check()?;
         Ok(def)
     }
+}
+
+fn take_bound(input: &mut &[u8]) -> Result<Bound> {
+    let (max_rows, evict) = (take_varint(input)?, usize::from(take(input, 1)?[0]));
+    let evict = [Evict::Refuse, Evict::Lru, Evict::Fifo].get(evict).copied().ok_or_else(damaged)?;
+    Ok(Bound { max_rows, evict })
 }
 
 fn put_column(out: &mut Vec<u8>, column: &ColumnDef) {
@@ -728,11 +782,15 @@ pub(crate) mod tests {
 
     #[test]
     fn definitions_read_back_and_refuse_cut_input() {
-        let def = rich();
+        read_back(&rich());
+        read_back(&TableDef { bound: Some(Bound { max_rows: 1000, evict: Evict::Fifo }), ..rich() });
+    }
+
+    fn read_back(def: &TableDef) {
         let mut bytes = Vec::new();
         def.encode(&mut bytes);
         let mut input = &bytes[..];
-        assert_eq!(def, TableDef::decode(&mut input).unwrap());
+        assert_eq!(*def, TableDef::decode(&mut input).unwrap());
         assert!(input.is_empty());
         for cut in 0..bytes.len() {
             assert!(TableDef::decode(&mut &bytes[..cut]).is_err(), "cut at {cut}");
@@ -750,7 +808,9 @@ pub(crate) mod tests {
     #[test]
     fn a_catalog_reads_back_and_counts_its_changes() {
         let mut catalog = Catalog::default();
-        catalog.put_table(rich()).unwrap();
+        let bound = Some(Bound { max_rows: 7, evict: Evict::Lru });
+        catalog.put_table(TableDef { bound, ..rich() }).unwrap();
+        assert_eq!(bound, catalog.bound(TableId(3)));
         let mut other = table("other", &[]);
         other.id = catalog.next_table_id();
         assert_eq!(TableId(4), other.id);

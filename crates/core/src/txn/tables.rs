@@ -1,12 +1,14 @@
 //! Tables as statements see them: the catalog and the engine, every change told to an effect and taken back on failure.
 
 use crate::ds::hash;
-use crate::engine::{Access, Changes, Cursor, Engine, IndexBuild, Kept, RowOp, Source, Write};
+use crate::engine::{
+    Access, Changes, Cursor, Engine, IndexBuild, Kept, RowOp, Source, Write, WriteError, WriteFailure,
+};
 use crate::error::{Code, Error, Result};
 use crate::keyspace::Wants;
 use crate::reply::Blob;
 use crate::table::batch::Batch;
-use crate::table::catalog::{Catalog, IndexDef, IndexId, TableDef, TableId, ViewDef};
+use crate::table::catalog::{Bound, Catalog, Evict, IndexDef, IndexId, TableDef, TableId, ViewDef};
 use crate::table::row_id::RowId;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -281,7 +283,36 @@ impl Tables {
     #[inline]
     pub fn insert(&mut self, t: TableId, rows: &Batch, ids: &mut Vec<RowId>, changes: &mut TableChanges) -> Write<()> {
         self.note_sequence(t, changes);
-        self.engine.insert(t, rows, ids, changes)
+        let known = ids.len();
+        self.engine.insert(t, rows, ids, changes)?;
+        match self.catalog.bound(t) {
+            Some(bound) => self.keep_bound(t, bound, &ids[known..], changes),
+            None => Ok(()),
+        }
+    }
+
+    /// After rows were inserted: lets go of as many as there are too many, or refuses the new ones. A transaction's own
+    /// tables are not bounded; its COMMIT comes by here.
+    #[cold]
+    fn keep_bound(&mut self, t: TableId, bound: Bound, new: &[RowId], changes: &mut TableChanges) -> Write<()> {
+        let failed = |error: Error| WriteError { at: 0, failure: WriteFailure::Failed(error) };
+        let count = |tables: &Tables| {
+            tables.engine.row_count(t).map_err(|error| WriteError { at: 0, failure: WriteFailure::from(error) })
+        };
+        if self.private || count(self)? <= bound.max_rows {
+            return Ok(());
+        }
+        if bound.evict == Evict::Refuse {
+            self.engine.delete(t, new, changes)?;
+            let name = self.catalog.table_by_id(t).map_or("?", |def| &def.name);
+            let text = format!("table {name} is full: max_rows = {}", bound.max_rows);
+            return Err(failed(Error::new(Code::Limit, text)));
+        }
+        while count(self)? > bound.max_rows {
+            let Some(id) = self.engine.next_to_go(t).map_err(failed)? else { return Ok(()) };
+            self.engine.delete(t, &[id], changes)?;
+        }
+        Ok(())
     }
 
     /// Notes how far a table's sequence is, if that may have to be taken back.

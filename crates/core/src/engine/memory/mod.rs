@@ -2,6 +2,7 @@
 
 mod build;
 mod read;
+mod recency;
 mod table;
 mod view;
 
@@ -131,7 +132,13 @@ impl Source for Memory {
         keys: &Batch,
         visit: &mut dyn FnMut(usize, RowId, Row<'_>),
     ) -> Read<()> {
-        Ok(read::get_many(self.table(table)?, index, keys, visit)?)
+        let table = self.table(table)?;
+        let Some(recency) = &table.recency else { return Ok(read::get_many(table, index, keys, visit)?) };
+        let visit = &mut |at: usize, id: RowId, row: Row<'_>| {
+            recency.used(id);
+            visit(at, id, row);
+        };
+        Ok(read::get_many(table, index, keys, visit)?)
     }
 
     fn prefetch(&self, table: TableId, index: IndexId, keys: &Batch) {
@@ -151,6 +158,9 @@ impl Source for Memory {
         cursor.attach(id, &table.gate);
         cursor.place = place;
         let found = read::seek(table, cursor, access);
+        if let (Some(recency), Access::Keys { .. }) = (&table.recency, access) {
+            cursor.ids.iter().for_each(|id| recency.used(*id));
+        }
         if found.is_err() {
             cursor.close();
         }
@@ -313,6 +323,10 @@ impl Engine for Memory {
         let result = write_each(ids.iter(), |id| table.delete(*id, changes));
         self.note_deletes(id);
         result
+    }
+
+    fn next_to_go(&mut self, table: TableId) -> Result<Option<RowId>> {
+        Ok(self.table_mut(table)?.next_to_go())
     }
 
     fn apply(&mut self, table: TableId, op: &RowOp) -> Result<RowOp> {

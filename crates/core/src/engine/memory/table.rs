@@ -1,6 +1,7 @@
 //! A live table: its rows and indexes, changed together (invariant 3).
 
 use super::read::{IndexRead, MethodRead, Readable, statistics};
+use super::recency::Recency;
 use super::view::{FrozenIndex, FrozenMethod, FrozenTable, MemoryView};
 use crate::ds::btree::BTree;
 use crate::engine::{Changes, Gate, RowOp, Statistics, TableMemory, Write, WriteError, WriteFailure};
@@ -28,6 +29,8 @@ pub(super) struct Table {
     pub builds: Vec<(IndexId, Vec<RowId>)>,
     pub sequence: i64,
     autoincrement: Option<u16>,
+    /// The order in which rows go, if they go by themselves.
+    pub recency: Option<Box<Recency>>,
     statistics: Mutex<Option<Arc<Statistics>>>,
     /// The keys of the row being written, and of the one it replaces; kept for their memory.
     new_keys: Vec<RowKey>,
@@ -186,6 +189,7 @@ impl Table {
             builds: Vec::new(),
             sequence: 0,
             autoincrement: autoincrement_of(def),
+            recency: Recency::new(def.bound),
             statistics: Mutex::default(),
             new_keys: Vec::new(),
             old_keys: Vec::new(),
@@ -195,6 +199,9 @@ impl Table {
 
     /// Takes a changed definition with the same indexes.
     pub fn alter(&mut self, def: &Arc<TableDef>) {
+        if self.def.bound != def.bound {
+            self.recency = Recency::follow(self.recency.take(), def.bound);
+        }
         self.def = def.clone();
         self.layout = Arc::new(RowLayout::new(def));
         self.autoincrement = autoincrement_of(def);
@@ -259,11 +266,24 @@ impl Table {
 
     pub fn memory(&self) -> TableMemory {
         let indexes = self.indexes.iter().map(|index| (index.def.id, index.memory()));
-        TableMemory { rows: self.heap.memory(), indexes: indexes.collect() }
+        let recency = self.recency.as_ref().map_or(0, |recency| recency.memory());
+        TableMemory { rows: self.heap.memory() + recency, indexes: indexes.collect() }
     }
 
     pub fn copied(&self) -> u64 {
         self.heap.copied() + self.indexes.iter().map(LiveIndex::copied).sum::<u64>()
+    }
+
+    /// The row that is to go when there are too many.
+    pub fn next_to_go(&mut self) -> Option<RowId> {
+        let recency = self.recency.as_mut()?;
+        if recency.len() < self.heap.count() {
+            // Rows from a checkpoint, or from before the bound, are taken to have come in the order of their places.
+            let mut rows = Vec::new();
+            self.heap.for_each(|id, _| rows.push(id));
+            recency.adopt(&rows);
+        }
+        recency.next()
     }
 
     /// Statistics as of not long ago: they are made anew when the number of rows has changed by an eighth.
@@ -351,6 +371,9 @@ impl Table {
                 index.insert(&key.key, key.is_exclusive(), id, &self.heap, &self.layout);
             }
         }
+        if let Some(recency) = &mut self.recency {
+            recency.added(id);
+        }
         self.note_change(id, row);
         Ok(id)
     }
@@ -393,6 +416,9 @@ impl Table {
                 index.insert(&new.key, new.is_exclusive(), id, &self.heap, &self.layout);
             }
         }
+        if let Some(recency) = &self.recency {
+            recency.used(id);
+        }
         self.note_change(id, row);
         Ok(())
     }
@@ -415,6 +441,9 @@ impl Table {
             }
         }
         self.heap.delete(id);
+        if let Some(recency) = &mut self.recency {
+            recency.removed(id);
+        }
         self.builds.iter_mut().for_each(|(_, changed)| changed.push(id));
         Ok(())
     }

@@ -7,7 +7,7 @@ use super::parser::Parser;
 use crate::error::Result;
 use crate::sql::error::not_yet;
 use crate::sql::token::Kind;
-use crate::table::catalog::{CheckDef, ForeignKey};
+use crate::table::catalog::{CheckDef, Evict, ForeignKey};
 
 /// `CREATE TABLE [IF NOT EXISTS] name (...) options`, or `.. AS SELECT`
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,8 +26,19 @@ pub struct CreateTable {
     pub foreign_keys: Vec<ForeignKey>,
     /// ENGINE=..., as written.
     pub engine: Option<String>,
+    /// WITH (max_rows = ..).
+    pub bound: BoundOptions,
     /// AS SELECT: the query.
     pub query: Option<String>,
+}
+
+/// `(max_rows = number | NONE, evict = lru | fifo | NONE)`: what is said of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BoundOptions {
+    /// Most rows; `Some(None)`: as many as there are.
+    pub max_rows: Option<Option<u64>>,
+    /// Which row goes then.
+    pub evict: Option<Evict>,
 }
 
 impl Parser<'_> {
@@ -156,6 +167,9 @@ impl Parser<'_> {
                 table.engine = Some(self.name("an engine's name")?);
             } else if self.take("STORAGE") {
                 self.storage()?;
+            } else if self.is("WITH") && self.ahead_is_symbol(1, "(") {
+                self.word("WITH")?;
+                table.bound = self.bound_options()?;
             } else if self.take("STRICT") {
                 // Every table is.
             } else if self.take("WITHOUT") {
@@ -177,6 +191,45 @@ impl Parser<'_> {
             } else if !self.take_symbol(",") {
                 return Ok(());
             }
+        }
+    }
+
+    /// The bound of a table, in parentheses.
+    pub(super) fn bound_options(&mut self) -> Result<BoundOptions> {
+        let mut options = BoundOptions::default();
+        self.symbol("(", "'(' and max_rows")?;
+        loop {
+            if self.take("max_rows") {
+                self.take_symbol("=");
+                options.max_rows =
+                    Some(if self.take("NONE") { None } else { Some(self.positive("a number of rows")?) });
+            } else if self.take("evict") {
+                self.take_symbol("=");
+                options.evict = Some(match () {
+                    () if self.take("lru") => Evict::Lru,
+                    () if self.take("fifo") => Evict::Fifo,
+                    () if self.take("NONE") => Evict::Refuse,
+                    () => return Err(self.expected("lru, fifo or none")),
+                });
+            } else {
+                return Err(self.expected("max_rows or evict"));
+            }
+            if !self.take_symbol(",") {
+                break;
+            }
+        }
+        self.symbol(")", "',' or ')'")?;
+        Ok(options)
+    }
+
+    fn positive(&mut self, what: &str) -> Result<u64> {
+        let number = self.peek().filter(|t| t.kind == Kind::Integer).and_then(|t| t.text.parse::<u64>().ok());
+        match number {
+            Some(number) if number > 0 => {
+                self.at += 1;
+                Ok(number)
+            }
+            _ => Err(self.expected(what)),
         }
     }
 

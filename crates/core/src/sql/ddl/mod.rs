@@ -15,7 +15,7 @@ mod reference;
 mod tests;
 
 pub use column::Column;
-pub use create_table::CreateTable;
+pub use create_table::{BoundOptions, CreateTable};
 pub(super) use index::bare;
 pub use index::{CreateIndex, Key, KeyKind, KeyOn, KeyPart};
 pub use others::{CreateView, Drop, Rename};
@@ -41,6 +41,8 @@ pub enum Ddl {
     DropView(Drop),
     /// ALTER TABLE .. RENAME TO, RENAME TABLE.
     Rename(Vec<Rename>),
+    /// ALTER TABLE .. SET (max_rows = ..).
+    SetBound(String, BoundOptions),
     /// SHOW TABLES.
     ShowTables,
     /// SHOW VIEWS.

@@ -79,10 +79,14 @@ impl Parser<'_> {
         Ok(make(drop))
     }
 
-    /// What follows ALTER: only RENAME TO for now.
+    /// What follows ALTER: only RENAME TO and SET (max_rows = ..) for now.
     pub(super) fn alter(&mut self) -> Result<Ddl> {
         self.word("TABLE")?;
         let from = self.name("a table's name")?;
+        if self.is("SET") && self.ahead_is_symbol(1, "(") {
+            self.word("SET")?;
+            return Ok(Ddl::SetBound(from, self.bound_options()?));
+        }
         if !self.take("RENAME") {
             let word = self.peek().map_or(String::new(), |t| format!(" .. {}", t.text.to_ascii_uppercase()));
             return Err(not_yet(format!("ALTER TABLE{word}")));

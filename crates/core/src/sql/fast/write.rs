@@ -113,7 +113,7 @@ fn read_columns(reader: &mut Reader<'_>, info: &TableInfo, places: &mut [Option<
 /// Runs an INSERT.
 pub fn insert(host: &mut dyn Host, plan: &Insert, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
     let several = plan.values.len() > plan.width || plan.on_conflict == OnConflict::Replace;
-    let several = several || plan.info.links.is_some();
+    let several = several || plan.info.links.is_some() || plan.info.def.bound.is_some();
     in_scope(host, several, |host| {
         let mut run = Run::new(host, &Traits::NONE);
         let mut rows = std::mem::take(&mut run.rows);

@@ -1,7 +1,7 @@
 //! CREATE TABLE: from what was read to a definition, which is judged before anything is made.
 
 use super::index::{add_index, index_of};
-use super::{all_or_none, check_name};
+use super::{all_or_none, bound, check_name};
 use crate::error::{Error, Result};
 use crate::reply::Reply;
 use crate::sql::constraint::judge;
@@ -60,6 +60,8 @@ fn define(host: &mut dyn Host, statement: &CreateTable) -> Result<TableDef> {
     check_defaults(host.sql(), &def)?;
     def.foreign_keys = statement.foreign_keys.clone();
     check_foreign_keys(host.catalog(), &def)?;
+    def.bound = bound::settle(&def, &statement.bound)?;
+    bound::check(host.catalog(), &def)?;
     Ok(def)
 }
 
@@ -184,6 +186,8 @@ fn define_by(host: &mut dyn Host, statement: &CreateTable, query: &str) -> Resul
         let added = def.add_column(&name, &declared)?;
         added.collation = collation.unwrap_or(added.collation);
     }
+    def.bound = bound::settle(&def, &statement.bound)?;
+    bound::check(host.catalog(), &def)?;
     Ok(def)
 }
 

@@ -1,7 +1,7 @@
 //! DROP TABLE, DROP INDEX, and new names for tables.
 
 use super::index::belongs;
-use super::{all_or_none, check_name, table};
+use super::{all_or_none, bound, check_name, table};
 use crate::engine::Kept;
 use crate::error::Result;
 use crate::reply::Reply;
@@ -93,6 +93,7 @@ fn rename_one(host: &mut dyn Host, from: &str, to: &str) -> Result<()> {
         check.expression = requalified(&check.expression, &before.name, Some(to));
     }
     point_to(&mut def, &before.name, to);
+    bound::check(host.catalog(), &def)?;
     let referring: Vec<TableDef> = host
         .catalog()
         .tables()

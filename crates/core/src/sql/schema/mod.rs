@@ -1,5 +1,6 @@
 //! Carries out our statements about tables, indexes and views, and shows what there is.
 
+mod bound;
 mod create_table;
 mod drop;
 mod index;
@@ -34,6 +35,7 @@ pub fn execute(host: &mut dyn Host, statement: &Ddl) -> Result<Reply> {
         Ddl::DropIndex(names) => drop::index(host, names),
         Ddl::DropView(names) => view::drop(host, names),
         Ddl::Rename(renames) => drop::rename(host, renames),
+        Ddl::SetBound(name, options) => bound::set(host, name, options),
         Ddl::ShowTables => Ok(show::tables(host)),
         Ddl::ShowViews => Ok(show::views(host)),
         Ddl::Describe(name) => show::describe(host, name),

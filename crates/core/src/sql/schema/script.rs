@@ -1,5 +1,6 @@
 //! SHOW CREATE TABLE: the statements that make a table as it is.
 
+use super::bound;
 use super::show::{index_columns, method};
 use crate::sql::token::show_name;
 use crate::sql::vtab;
@@ -26,7 +27,8 @@ pub fn create_statement(def: &TableDef) -> String {
         lines.push(format!("{}CHECK ({})", constraint(&check.name), check.expression));
     }
     lines.extend(def.foreign_keys.iter().map(foreign_key_line));
-    format!("CREATE TABLE {} (\n  {}\n){after}", show_name(&def.name), lines.join(",\n  "))
+    let (name, bound) = (show_name(&def.name), bound::clause(def));
+    format!("CREATE TABLE {name} (\n  {}\n){bound}{after}", lines.join(",\n  "))
 }
 
 fn constraint(name: &Option<String>) -> String {
