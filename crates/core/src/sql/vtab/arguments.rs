@@ -158,6 +158,13 @@ impl Arguments<'_> {
         encoded.is_ok()
     }
 
+    /// The argument and the position of a key that is one integer.
+    pub fn one_integer(&self, index: &IndexDef, slots: &[Slot]) -> Option<(u8, u16)> {
+        let ([slot], [column], None) = (slots, &index.columns[..], index.filter) else { return None };
+        let storage = self.def.stored[usize::from(column.position)].storage;
+        slot.argument.filter(|_| storage == Storage::Int).map(|argument| (argument, column.position))
+    }
+
     /// Is this surely a row with the key of the values? False when it takes a look-up to know.
     ///
     /// # Safety

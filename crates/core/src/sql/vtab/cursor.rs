@@ -15,6 +15,7 @@ use crate::table::types::{Collation, Storage};
 use libsqlite3_sys as ffi;
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -40,6 +41,8 @@ pub struct TableCursor {
     /// The bytes of the row that `cursor` stands on, once they are known.
     current: Cell<Option<RowBytes>>,
     order: Order,
+    /// The number of the plan that was begun last.
+    pub plan: c_int,
     /// The hash table over the column at this position, once it was asked for.
     transient: Option<(u16, Rc<Transient>)>,
     /// The rows at hand may be walked without a look at the run: nobody counts them.
@@ -68,8 +71,8 @@ enum Order {
     /// So many look-ups, the last ones, found the row behind that of the look-up before.
     Rising(u8),
     /// The engine's cursor stands on the row found last, with those behind it at hand. So many look-ups in a row asked for
-    /// others.
-    Followed { missed: u8 },
+    /// others. The argument and the position of the key, if that is one integer.
+    Followed { missed: u8, key: Option<(u8, u16)> },
 }
 
 impl Default for Order {
@@ -237,10 +240,11 @@ impl TableCursor {
             self.cursor.close();
         }
         self.state = State::Done;
-        // SAFETY: the caller's promise.
-        if matches!(self.order, Order::Followed { .. }) && unsafe { self.find_behind(run, index, columns, arguments)? }
+        if let Order::Followed { key, .. } = self.order
+            // SAFETY: the caller's promise.
+            && unsafe { self.find_behind(run, index, columns, arguments)? }
         {
-            self.order = Order::Followed { missed: 0 };
+            self.order = Order::Followed { missed: 0, key };
             return Ok(true);
         }
         // SAFETY: the caller's promise.
@@ -249,8 +253,33 @@ impl TableCursor {
         }
         let last = self.row_id;
         self.look_up(run, arguments.def, index)?;
-        self.note_order(run, arguments.def, last)?;
+        self.note_order(run, arguments.def, last, arguments.one_integer(index, columns))?;
         Ok(true)
+    }
+
+    /// Takes the row behind the last one, if that is at hand and its key, an integer, is what the plan with this number asks
+    /// for now: `filter` for most look-ups of a join in the order of rows. False: nothing is done. Nothing here can panic.
+    ///
+    /// # Safety
+    /// `arguments` are the values of the running xFilter call, as many as the plan takes.
+    #[inline]
+    pub unsafe fn take_behind(&mut self, plan: c_int, arguments: &[*mut ffi::sqlite3_value]) -> bool {
+        let Order::Followed { missed, key: Some((argument, position)) } = &mut self.order else { return false };
+        let (Some(layout), Some(row)) = (&self.layout, self.cursor.next_at_hand()) else { return false };
+        let Some(argument) = arguments.get(usize::from(*argument)).filter(|_| self.plan == plan) else { return false };
+        // SAFETY: the argument is the caller's; the row is at hand of a cursor that has not moved since.
+        let is_it = unsafe {
+            ffi::sqlite3_value_type(*argument) == ffi::SQLITE_INTEGER
+                && layout.number(row.get(), *position) == Some(DatumRef::Int(ffi::sqlite3_value_int64(*argument)))
+        };
+        if is_it {
+            *missed = 0;
+            self.cursor.step();
+            self.row_id = self.cursor.row_id();
+            self.current.set(Some(row));
+            self.state = State::Single;
+        }
+        is_it
     }
 
     /// Takes the row behind the last one, if the values are its key. False: they are to be looked up.
@@ -280,15 +309,21 @@ impl TableCursor {
     }
 
     /// Notes where a look-up found its row, and whether it is worth while to have the next ones at hand.
-    fn note_order(&mut self, run: &mut Run<'_>, def: &TableDef, last: RowId) -> Outcome<()> {
+    fn note_order(&mut self, run: &mut Run<'_>, def: &TableDef, last: RowId, key: Option<(u8, u16)>) -> Outcome<()> {
         let rises = self.state == State::Single && self.row_id.0 == last.0 + 1;
         self.order = match self.order {
-            Order::Followed { missed } if missed < MISSED_MOST && self.cursor.go_to(self.row_id) => {
-                Order::Followed { missed: missed + 1 }
+            Order::Followed { missed, key } if missed < MISSED_MOST && self.cursor.go_to(self.row_id) => {
+                Order::Followed { missed: missed + 1, key }
             }
             Order::Rising(count) if rises && count >= RISING_LEAST => {
                 let found = run.host.source().seek(&mut self.cursor, def.id, &Access::From(self.row_id))?;
-                if found && self.cursor.at_hand().is_some() { Order::Followed { missed: 0 } } else { Order::Rising(0) }
+                match found && self.cursor.at_hand().is_some() {
+                    true => Order::Followed { missed: 0, key },
+                    false => {
+                        self.cursor.close();
+                        Order::Rising(0)
+                    }
+                }
             }
             Order::Rising(count) if rises => Order::Rising(count + u8::from(run.only_reads && !run.traits.analyzes)),
             Order::Rising(_) => Order::Rising(0),
