@@ -2,6 +2,7 @@
 //! `cargo run --release --example sql_bench [rows] [part of a query's name: only the whole queries so named]`
 
 use peryton_core::env::Xoshiro;
+use peryton_core::memory::{AlignedByEight, Counting};
 use peryton_core::reply::Reply;
 use peryton_core::session::{Door, NoWaker, SessionId};
 use peryton_core::sql::sqlite::{Connection, Step};
@@ -11,8 +12,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 #[global_allocator]
-static ALLOCATOR: peryton_core::memory::Counting<mimalloc::MiMalloc> =
-    peryton_core::memory::Counting(mimalloc::MiMalloc);
+static ALLOCATOR: Counting<AlignedByEight<mimalloc::MiMalloc>> =
+    // SAFETY: mimalloc's blocks lie at multiples of eight.
+    Counting(unsafe { AlignedByEight::new(mimalloc::MiMalloc) });
 
 struct Ours {
     store: Store,

@@ -2,6 +2,7 @@
 //! `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*measured*' target/release/examples/sql_profile
 //! CASE [rows] [sqlite]`; the number of repetitions is printed, so that counts can be divided by it.
 
+use peryton_core::memory::{AlignedByEight, Counting};
 use peryton_core::reply::Reply;
 use peryton_core::session::{Door, NoWaker, SessionId};
 use peryton_core::sql::sqlite::{Connection, Step};
@@ -10,13 +11,15 @@ use peryton_core::table::datum::DatumRef;
 use std::sync::Arc;
 
 #[global_allocator]
-static ALLOCATOR: peryton_core::memory::Counting<mimalloc::MiMalloc> =
-    peryton_core::memory::Counting(mimalloc::MiMalloc);
+static ALLOCATOR: Counting<AlignedByEight<mimalloc::MiMalloc>> =
+    // SAFETY: mimalloc's blocks lie at multiples of eight.
+    Counting(unsafe { AlignedByEight::new(mimalloc::MiMalloc) });
 
 /// The tables of `peryton bench sql`, and one with an ordered key.
 const TABLES: &[&str] = &[
     "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b TEXT, c REAL)",
     "CREATE TABLE g (id INTEGER PRIMARY KEY, k INTEGER, v REAL)",
+    "CREATE TABLE o (id INTEGER PRIMARY KEY /* USING BTREE */, a INTEGER, b INTEGER)",
 ];
 const FILL: &[&str] = &[
     "INSERT INTO t SELECT n, n * 7 % 1000, 'text number ' || n, n / 3.0 FROM \
@@ -29,6 +32,8 @@ enum Case {
     Whole(&'static str),
     /// One with a key as its parameter, twice if it has two.
     Keyed(&'static str, usize),
+    /// One that inserts so many integers, the first of which is a new key, in one batch.
+    Many(&'static str, usize),
 }
 
 fn case(name: &str) -> Case {
@@ -38,6 +43,8 @@ fn case(name: &str) -> Case {
         "join" => Case::Whole("SELECT count(*), sum(g.v) FROM t JOIN g ON g.id = t.id"),
         "join-far" => Case::Whole("SELECT count(*), sum(g.v) FROM t JOIN g ON g.id = t.a"),
         "join-hash" => Case::Whole("SELECT count(*) FROM g JOIN t ON t.c = g.v"),
+        "insert" => Case::Many("INSERT INTO t VALUES (?, ?, ?, ?)", 4),
+        "insert-ordered" => Case::Many("INSERT INTO o VALUES (?, ?, ?)", 3),
         "point" => Case::Keyed("SELECT * FROM t WHERE id = ?", 1),
         "update" => Case::Keyed("UPDATE t SET a = ? WHERE id = ?", 2),
         other => panic!("no case {other}"),
@@ -91,6 +98,18 @@ fn main() {
                 run(text);
                 measured(|| run(text));
             }
+            Case::Many(text, count) => {
+                let mut statement = sqlite.prepare(text, true).unwrap();
+                measured(|| {
+                    run("BEGIN");
+                    for key in rows + 1..=2 * rows {
+                        (1..=count).for_each(|place| statement.bind(place, DatumRef::Int(key as i64)).unwrap());
+                        statement.step();
+                        statement.reset();
+                    }
+                    run("COMMIT");
+                });
+            }
             Case::Keyed(text, count) => {
                 let mut statement = sqlite.prepare(text, true).unwrap();
                 measured(|| {
@@ -104,11 +123,20 @@ fn main() {
         }
     } else {
         let ours = Ours::open();
+        // SQLite knows no such words, and its own tables are ordered anyway.
+        let texts = texts.map(|text| text.replace("/* USING BTREE */", "USING BTREE"));
         texts.for_each(|text| drop(ours.run(&[b"SQL", text.as_bytes()])));
         match case(&name) {
             Case::Whole(text) => {
                 ours.run(&[b"SQL", text.as_bytes()]);
                 measured(|| drop(ours.run(&[b"SQL", text.as_bytes()])));
+            }
+            Case::Many(text, count) => {
+                let digits: Vec<String> = (rows + 1..=2 * rows).map(|key| key.to_string()).collect();
+                let types = "i".repeat(count);
+                let mut args: Vec<&[u8]> = vec![b"SQL.MANY", types.as_bytes(), text.as_bytes()];
+                args.extend(digits.iter().flat_map(|key| std::iter::repeat_n(key.as_bytes(), count)));
+                measured(|| drop(ours.run(&args)));
             }
             Case::Keyed(text, count) => {
                 let texts: Vec<String> = keys().map(|key| key.to_string()).collect();

@@ -118,19 +118,23 @@ impl Journal {
         }
     }
 
-    /// An error if the session would see what is not durable and never will be.
+    /// An error if the session asks for data (`sees_data`) of which some is not durable and never will be. What it is told
+    /// instead promises nothing, so it need not wait for anything.
     #[inline]
-    pub fn check_read(&self, session: &Session, usual: Durability) -> Result<()> {
+    pub fn check_read(&self, session: &mut Session, usual: Durability, sees_data: bool) -> Result<()> {
         match &self.log {
-            Some(log) if log.condition() == Condition::Failed => check_lost(log, session.durability.unwrap_or(usual)),
+            Some(log) if log.condition() == Condition::Failed && log.durable() < log.last() => {
+                session.promise = Some(Durability::None);
+                check_lost(session.durability.unwrap_or(usual), sees_data)
+            }
             _ => Ok(()),
         }
     }
 }
 
 #[cold]
-fn check_lost(log: &Log, durability: Durability) -> Result<()> {
-    if durability != Durability::Sync || log.durable() >= log.last() {
+fn check_lost(durability: Durability, sees_data: bool) -> Result<()> {
+    if durability != Durability::Sync || !sees_data {
         return Ok(());
     }
     let text = "the log failed, and the store holds changes that are not on disk: a session with the promise SYNC may \
@@ -141,8 +145,8 @@ fn check_lost(log: &Log, durability: Durability) -> Result<()> {
 #[inline]
 fn promise(log: &Log, durability: Durability) -> Lsn {
     let last = log.last();
-    let must_wait = durability == Durability::Sync && log.durable() < last && log.condition() != Condition::Failed;
-    if must_wait { last } else { 0 }
+    // Also when the log has failed meanwhile: then it is waited for in vain, and the reply does not leave.
+    if durability == Durability::Sync && log.durable() < last { last } else { 0 }
 }
 
 #[cold]

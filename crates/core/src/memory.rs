@@ -47,6 +47,55 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     }
 }
 
+/// An allocator all of whose blocks lie at multiples of eight, as mimalloc's do, whatever is asked of it: it is asked for
+/// no alignment up to that. Asked for eight, mimalloc takes a block of another size class, in which it could move the
+/// memory to an address that it has anyway: five times the instructions, and sometimes more memory.
+pub struct AlignedByEight<A>(A);
+
+impl<A> AlignedByEight<A> {
+    /// Of an allocator that is so.
+    ///
+    /// # Safety
+    /// The blocks of `allocator` lie at multiples of eight, also those for layouts of smaller alignment.
+    pub const unsafe fn new(allocator: A) -> Self {
+        AlignedByEight(allocator)
+    }
+
+    #[inline]
+    fn plain(layout: Layout) -> Layout {
+        if layout.align() > 8 {
+            return layout;
+        }
+        // SAFETY: one is a power of two, and the size was valid with a larger alignment.
+        unsafe { Layout::from_size_align_unchecked(layout.size(), 1) }
+    }
+}
+
+// SAFETY: calls are passed on, with layouts that differ in the alignment only, and alike for a block's whole life; what
+// they come short of `new`'s caller has promised.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for AlignedByEight<A> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.0.alloc(Self::plain(layout)) }
+    }
+    #[inline]
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.0.dealloc(pointer, Self::plain(layout)) }
+    }
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.0.alloc_zeroed(Self::plain(layout)) }
+    }
+    #[inline]
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.0.realloc(pointer, Self::plain(layout), new_size) }
+    }
+}
+
 /// How to make the allocator give back to the system what it keeps in reserve.
 static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
 

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod checkpoint_tests;
 mod checkpointing;
+#[cfg(test)]
+mod crash_tests;
 mod durable;
 mod overrun;
 mod reading;

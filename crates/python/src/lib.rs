@@ -13,11 +13,12 @@ mod statements;
 mod store;
 
 use mimalloc::MiMalloc;
-use peryton_core::memory::Counting;
+use peryton_core::memory::{AlignedByEight, Counting};
 use pyo3::prelude::*;
 
 #[global_allocator]
-static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
+// SAFETY: mimalloc's blocks lie at multiples of eight.
+static ALLOCATOR: Counting<AlignedByEight<MiMalloc>> = Counting(unsafe { AlignedByEight::new(MiMalloc) });
 
 unsafe extern "C" {
     /// mimalloc: frees what this thread holds ready and, with `force`, gives all unused memory back to the system.

@@ -306,7 +306,9 @@ impl Turn<'_> {
         self.promise = self.promise.max(active.promise());
         let session = active.session();
         // A command's pushes to its own session come before its reply, as on a socket.
-        self.desk.inbox.extend(session.outbox.drain(..).flat_map(flatten));
+        if !session.outbox.is_empty() {
+            self.desk.inbox.extend(session.outbox.drain(..).flat_map(flatten));
+        }
         self.desk.blocked = session.blocked.is_some();
         let closing = session.closing;
         drop(active);

@@ -23,7 +23,7 @@ pub struct Statements {
     birth: Birth,
     idle: Mutex<Vec<Session>>,
     /// The column names of the last result, which often are those of the next.
-    names: Mutex<Option<(Vec<u8>, Py<PyTuple>)>>,
+    names: Mutex<Option<(Vec<Reply>, Py<PyTuple>)>>,
 }
 
 /// One value of a statement: borrowed from a Python object that the caller holds, or made of it.
@@ -68,21 +68,16 @@ impl Statements {
             return Ok(Rows::new(PyTuple::empty(py).unbind(), PyList::empty(py).unbind(), 0));
         };
         let columns = self.columns(py, names)?;
-        let rows = rows.iter().map(|row| tuple(py, row)).collect::<PyResult<Vec<_>>>()?;
-        let count = rows.len() as i64;
-        Ok(Rows::new(columns, PyList::new(py, rows)?.unbind(), count))
+        let list = match rows {
+            [row] => PyList::new(py, [tuple(py, row)?])?,
+            rows => PyList::new(py, rows.iter().map(|row| tuple(py, row)).collect::<PyResult<Vec<_>>>()?)?,
+        };
+        Ok(Rows::new(columns, list.unbind(), rows.len() as i64))
     }
 
     fn columns(&self, py: Python<'_>, names: &[Reply]) -> PyResult<Py<PyTuple>> {
-        let mut key = Vec::with_capacity(16 * names.len());
-        for name in names {
-            if let Reply::Bulk(name) = name {
-                key.extend_from_slice(&(name.len() as u32).to_le_bytes());
-                key.extend_from_slice(name);
-            }
-        }
         if let Some((last, columns)) = &*self.names.lock()
-            && *last == key
+            && last == names
         {
             return Ok(columns.clone_ref(py));
         }
@@ -90,9 +85,10 @@ impl Statements {
             Reply::Bulk(name) => text(py, name),
             other => PERYTON.object(py, other),
         };
-        let names = names.iter().map(name).collect::<PyResult<Vec<_>>>()?;
+        let replies = names;
+        let names = replies.iter().map(name).collect::<PyResult<Vec<_>>>()?;
         let columns = PyTuple::new(py, names)?.unbind();
-        *self.names.lock() = Some((key, columns.clone_ref(py)));
+        *self.names.lock() = Some((replies.to_vec(), columns.clone_ref(py)));
         Ok(columns)
     }
 }

@@ -1,11 +1,13 @@
 //! A bare server for development and crash tests: `serve [--port N] [--dir PATH|none] [--durability sync|interval|none]`.
+use peryton_core::memory::{AlignedByEight, Counting};
 use peryton_core::session::Durability;
 use peryton_core::store::Store;
 use peryton_server::{Options, Server};
 
 #[global_allocator]
-static ALLOCATOR: peryton_core::memory::Counting<mimalloc::MiMalloc> =
-    peryton_core::memory::Counting(mimalloc::MiMalloc);
+static ALLOCATOR: Counting<AlignedByEight<mimalloc::MiMalloc>> =
+    // SAFETY: mimalloc's blocks lie at multiples of eight.
+    Counting(unsafe { AlignedByEight::new(mimalloc::MiMalloc) });
 
 fn option(name: &str) -> Option<String> {
     std::env::args().skip_while(|arg| arg != name).nth(1)

@@ -202,9 +202,6 @@ impl Connection {
         if self.input.is_empty() && self.input.capacity() > IDLE_BUFFER_BYTES {
             self.input = Vec::new();
         }
-        if self.sent < self.output.len() {
-            self.held_for = self.held_for.max(active.promise());
-        }
         let limit = self.limit(&mut active);
         self.check_output(limit);
         active.session().buffers = (self.input.len(), self.output.len() - self.sent);
@@ -371,20 +368,20 @@ impl Connection {
         self.protocol = session.protocol;
         self.authenticated |= session.authenticated;
         self.blocked = session.blocked.is_some();
-        let chose = session.promise.is_some();
         if !session.outbox.is_empty() {
             let outbox = std::mem::take(&mut session.outbox);
             outbox.iter().for_each(|push| encode(push, self.protocol, &mut self.output));
         }
         encode(&reply, self.protocol, &mut self.output);
         self.closing |= session.closing;
-        if chose {
-            self.held_for = self.held_for.max(active.promise());
-        }
+        self.held_for = self.held_for.max(active.promise());
     }
 
     /// Takes replies and pushes that came while the session was not being served.
     fn take_outbox(&mut self, active: &mut Active<'_>) {
+        if !active.session().outbox.is_empty() {
+            self.held_for = self.held_for.max(active.promise());
+        }
         let session = active.session();
         self.protocol = session.protocol;
         self.blocked = session.blocked.is_some();

@@ -6,7 +6,7 @@ use crate::wake::{ConnectionWaker, WakeQueue};
 use parking_lot::Mutex;
 use peryton_core::limits;
 use peryton_core::session::Door;
-use peryton_core::store::{Baton, Condition, Log, Store};
+use peryton_core::store::{Baton, Log, Store};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -79,7 +79,9 @@ fn wait(shared: &Shared) -> io::Result<()> {
 const LOG_PAUSE: Duration = Duration::from_millis(1);
 
 fn release(sockets: &mut Sockets, log: &Log) {
-    sockets.release(log.durable(), log.condition() == Condition::Failed);
+    // Not from its condition: after a failure the log still tries to save what is waited for.
+    let has_failed = matches!(log.poll(log.last()), Some(Err(_)));
+    sockets.release(log.durable(), has_failed);
 }
 
 /// Tells the log what is waited for.

@@ -118,9 +118,7 @@ fn gate(state: &mut State, session: &mut Session, command: &Command, args: &[&[u
     if spec.flags.intersects(Flags::WRITE) || session.multi.is_some() {
         check_log(state, session, spec)?;
     }
-    if spec.flags.intersects(SEES_DATA) {
-        state.journal.check_read(session, state.config.durability)?;
-    }
+    state.journal.check_read(session, state.config.durability, spec.flags.intersects(SEES_DATA))?;
     if session.in_subscribed_mode() && !spec.flags.contains(Flags::SUBSCRIBED) {
         return Err(Error::err(format!(
             "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \

@@ -151,12 +151,12 @@ fn sql_many(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let letters = types.iter().cycle();
     let typed = letters.zip(values).enumerate().map(|(i, (letter, value))| typed(i + 1, *letter, value));
     let values = typed.collect::<Result<Vec<_>>>()?;
-    Ok(Reply::Int(sql::many::execute(&mut Statement::new(ctx), args[2], &values)? as i64))
+    Ok(Reply::Int(sql::execute_many(&mut Statement::new(ctx), args[2], &values)? as i64))
 }
 
 fn sql_packed(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let values = packed::read(args[2])?;
-    Ok(Reply::Int(sql::many::execute(&mut Statement::new(ctx), args[1], &values)? as i64))
+    Ok(Reply::Int(sql::execute_many(&mut Statement::new(ctx), args[1], &values)? as i64))
 }
 
 fn typed(number: usize, letter: u8, value: &[u8]) -> Result<DatumRef<'_>> {

@@ -216,6 +216,12 @@ impl Cursor {
         self.rows.get(self.at).copied()
     }
 
+    /// Where the next row lies, if that is at hand too.
+    #[inline]
+    pub fn next_at_hand(&self) -> Option<RowBytes> {
+        self.rows.get(self.at + 1).copied()
+    }
+
     /// Moves to the row with this id if that is at hand, in a walk by row id.
     pub fn go_to(&mut self, id: RowId) -> bool {
         let found = self.ids.binary_search(&id);

@@ -36,6 +36,12 @@
 //! use it. Inverses are to be applied in reverse order. A slot freed by a delete is not given to another row before
 //! [`Engine::scope_end`], so that row ids collected by a statement cannot come to mean other rows.
 //!
+//! # Saving and loading
+//! A checkpoint is made of rows with their ids, read from a view ([`Engine::view_of_rows`]) off the baton; so any engine
+//! that has views can be saved. Loading begins with an empty table without indexes: [`Engine::load`] puts the rows under
+//! their ids, then indexes are built as for CREATE INDEX. The engine may place rows as it likes, as long as it can do the
+//! operations of the log that follow.
+//!
 //! # What the engine does not do
 //! It does not evaluate expressions: DEFAULT, CHECK, generated columns and foreign keys are the work of `sql`, NOT NULL
 //! and types that of `table::types`, before a row is encoded. It does enforce UNIQUE, because only it can.

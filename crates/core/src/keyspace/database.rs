@@ -8,7 +8,7 @@ use super::saving::Saver;
 use crate::ds::dict::{At, Dict};
 use crate::ds::hash;
 use crate::env::Xoshiro;
-use crate::value::Value;
+use crate::value::{Op, Value};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -111,10 +111,34 @@ impl Database {
             // SAFETY: the entry is alive, and nobody changes it during the call.
             saver.before_change(unsafe { slot.entry() });
         }
+        Some(self.entry_mut(key.hash, at, slot))
+    }
+
+    fn entry_mut(&mut self, hash: u64, at: At, slot: EntrySlot) -> EntryMut<'_> {
         // SAFETY: the entry is alive, and the database is mutably borrowed while the EntryMut lives. It is never
         // dropped by the EntryMut, except that `remove` takes it out of the dict first.
         let entry = ManuallyDrop::new(unsafe { slot.into_entry() });
-        Some(EntryMut { database: self, hash: key.hash, at, entry })
+        EntryMut { database: self, hash, at, entry }
+    }
+
+    /// [`Database::get_mut`] for an edit of the value. True: what takes it back is to be told to `edited`.
+    #[inline]
+    pub fn edit<'k>(&mut self, key: impl Into<HashedKey<'k>>) -> Option<(EntryMut<'_>, bool)> {
+        let key = key.into();
+        let (at, slot) = self.find_at(key)?;
+        let wanted = match &mut self.saver {
+            // SAFETY: the entry is alive, and nobody changes it during the call.
+            Some(saver) => saver.before_edit(unsafe { slot.entry() }),
+            None => false,
+        };
+        Some((self.entry_mut(key.hash, at, slot), wanted))
+    }
+
+    /// A value was edited that is being saved.
+    pub fn edited(&mut self, key: &[u8], undo: &Op) {
+        if let Some(saver) = &mut self.saver {
+            saver.after_edit(key, undo);
+        }
     }
 
     /// Sets value and deadline of a key, in the old entry's place if there is one. True if there was. `access` is

@@ -581,17 +581,23 @@ impl<'a> Keys<'a> {
         change: impl FnOnce(&mut T, &mut Edit<'_, T::Op>) -> R,
     ) -> Option<R> {
         let wants = self.changes.wants;
-        let mut entry = self.database.get_mut(key)?;
+        let (mut entry, is_being_saved) = self.database.edit(key)?;
         let value = T::of_mut(entry.value_mut())?;
-        if wants.is_empty() {
+        if wants.is_empty() && !is_being_saved {
             return Some(change(value, &mut Edit::silent(&self.shared.thresholds)));
         }
+        let wants_undo = wants.contains(Wants::UNDO);
         let mut edit =
-            Edit::recording(&self.shared.thresholds, wants.contains(Wants::REDO), wants.contains(Wants::UNDO));
+            Edit::recording(&self.shared.thresholds, wants.contains(Wants::REDO), wants_undo || is_being_saved);
         let result = change(value, &mut edit);
         let (redo, undo) = edit.finish();
+        let mut undo = undo.map(T::op);
+        if is_being_saved {
+            undo.iter().for_each(|undo| self.database.edited(key.bytes, undo));
+            undo.take_if(|_| !wants_undo);
+        }
         if redo.is_some() || undo.is_some() {
-            self.changes.edited(self.db, key.bytes, redo.map(T::op), undo.map(T::op));
+            self.changes.edited(self.db, key.bytes, redo.map(T::op), undo);
         }
         Some(result)
     }

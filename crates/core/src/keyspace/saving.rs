@@ -10,8 +10,9 @@
 //! FLUSHDB takes the saver along, and comes to the pass when it is dropped, to be walked there; one that is put back
 //! (undo) goes on where it was.
 //!
-//! A *big* value is saved in pieces, over several slices; a command that would change it before it is done has the rest
-//! saved at once.
+//! A *big* value is saved in pieces, over several slices. A command that edits a table (a large set, hash or sorted set)
+//! in the meantime tells by its inverse what was there before, and that is saved; one that changes another big value, or
+//! removes one, has the rest of it saved at once.
 //!
 //! **Epochs** are 1 to 65535, in turn; 0 is the mark of no pass. The marks in databases are those of passes since the
 //! last one that came to its end, which marked every entry. So an epoch can only come again while a mark of it is left
@@ -22,7 +23,8 @@ use super::database::Database;
 use super::entry::{EntryRef, ValueRef};
 use crate::ds::number;
 use crate::limits;
-use crate::value::{Op, Value, codec, pieces};
+use crate::value::pieces::{self, Told};
+use crate::value::{Op, Value, codec};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// A batch is closed when it is this long, bytes.
@@ -82,8 +84,8 @@ pub(super) struct Saver {
     cursor: u64,
     /// All buckets have been visited.
     is_through: bool,
-    /// The big value that the walk is saving.
-    partial: Option<Partial>,
+    /// The big values of which a part is saved.
+    partial: Vec<Partial>,
     batch: Batch,
     full: Vec<Batch>,
     /// Dead when the pass was given up.
@@ -95,6 +97,8 @@ struct Partial {
     key: Box<[u8]>,
     /// Where the next piece begins.
     next: u64,
+    /// What commands changed since it was begun, and is saved or was not there.
+    told: Told,
 }
 
 fn is_big(value: ValueRef<'_>) -> bool {
@@ -108,7 +112,7 @@ fn is_big(value: ValueRef<'_>) -> bool {
 impl Saver {
     fn new(db: usize, epoch: u16, home: &Arc<Home>) -> Box<Saver> {
         let (batch, home) = (Batch { db, ..Batch::default() }, Arc::downgrade(home));
-        Box::new(Saver { db, epoch, cursor: 0, is_through: false, partial: None, batch, full: Vec::new(), home })
+        Box::new(Saver { db, epoch, cursor: 0, is_through: false, partial: Vec::new(), batch, full: Vec::new(), home })
     }
 
     /// The mark of entries that need not be saved.
@@ -121,13 +125,13 @@ impl Saver {
     }
 
     fn is_done(&self) -> bool {
-        self.is_through && self.partial.is_none()
+        self.is_through && self.partial.is_empty()
     }
 
     /// An entry is about to change, or to go.
     #[inline]
     pub fn before_change(&mut self, entry: EntryRef<'_>) {
-        if entry.epoch() != self.epoch || self.partial.is_some() {
+        if entry.epoch() != self.epoch || !self.partial.is_empty() {
             self.save_first(entry);
         }
     }
@@ -138,18 +142,49 @@ impl Saver {
         if self.home.strong_count() == 0 {
             return;
         }
-        let mut next = match &self.partial {
+        let place = self.place_of(entry.key());
+        let mut rest = match place {
             _ if entry.epoch() != self.epoch => self.begin(entry),
-            Some(partial) if *partial.key == *entry.key() => self.partial.take().map(|partial| partial.next),
-            _ => None,
+            Some(place) => Some(self.partial.swap_remove(place)),
+            None => None,
         };
-        while let Some(from) = next {
-            next = self.save_piece(entry, from);
+        while let Some(partial) = rest {
+            rest = self.save_piece(entry, partial);
         }
     }
 
-    /// Saves an entry and marks it; of a big one no more than that there is one. Gives where its first piece begins.
-    fn begin(&mut self, entry: EntryRef<'_>) -> Option<u64> {
+    fn place_of(&self, key: &[u8]) -> Option<usize> {
+        self.partial.iter().position(|partial| *partial.key == *key)
+    }
+
+    /// An entry's value is about to be edited. True: `after_edit` wants to know what takes the edit back.
+    #[cold]
+    pub fn before_edit(&mut self, entry: EntryRef<'_>) -> bool {
+        let may_change = matches!(entry.value(), ValueRef::Value(value) if value.may_change_between_pieces());
+        if !may_change || self.home.strong_count() == 0 {
+            self.before_change(entry);
+            return false;
+        }
+        if entry.epoch() != self.epoch
+            && let Some(partial) = self.begin(entry)
+        {
+            self.partial.push(partial);
+        }
+        self.place_of(entry.key()).is_some()
+    }
+
+    /// An edit is done that `undo` takes back.
+    pub fn after_edit(&mut self, key: &[u8], undo: &Op) {
+        let Some(place) = self.place_of(key) else { return };
+        let mut before = Vec::new();
+        codec::put_bytes(&mut before, key);
+        let told = pieces::tell_change(undo, &mut self.partial[place].told, &before, &mut self.batch.bytes);
+        assert!(told, "a table is edited by additions and removals");
+        self.close_batch_if_full();
+    }
+
+    /// Saves an entry and marks it; of a big one no more than that there is one.
+    fn begin(&mut self, entry: EntryRef<'_>) -> Option<Partial> {
         entry.set_epoch(self.epoch);
         let (value, expire_at, out) = (entry.value(), entry.expire_at(), &mut self.batch.bytes);
         let is_big = is_big(value);
@@ -162,21 +197,22 @@ impl Saver {
         }
         self.batch.keys += 1;
         self.close_batch_if_full();
-        is_big.then_some(0)
+        is_big.then(|| Partial { key: entry.key().into(), next: 0, told: Told::default() })
     }
 
-    /// Saves the piece of a big value that begins at `from`; gives where the next one does.
-    fn save_piece(&mut self, entry: EntryRef<'_>, from: u64) -> Option<u64> {
+    /// Saves the next piece of a big value; gives what is left.
+    fn save_piece(&mut self, entry: EntryRef<'_>, partial: Partial) -> Option<Partial> {
         let out = &mut self.batch.bytes;
         codec::put_bytes(out, entry.key());
+        let Partial { next: from, ref told, .. } = partial;
         let next = match entry.value() {
             ValueRef::Bytes(bytes) => pieces::string_piece(bytes, from, PIECE_BYTES, out),
-            ValueRef::Value(value @ Value::List(_)) => value.encode_piece(from, LIST_PIECE_BYTES, out),
-            ValueRef::Value(value) => value.encode_piece(from, PIECE_BYTES, out),
+            ValueRef::Value(value @ Value::List(_)) => value.encode_piece(from, LIST_PIECE_BYTES, told, out),
+            ValueRef::Value(value) => value.encode_piece(from, PIECE_BYTES, told, out),
             ValueRef::Int(_) => unreachable!("an integer is not big"),
         };
         self.close_batch_if_full();
-        next
+        next.map(|next| Partial { next, ..partial })
     }
 
     fn close_batch_if_full(&mut self) {
@@ -201,11 +237,11 @@ impl Saver {
         let spent = |saver: &Saver, looks: usize| looks * LOOK_COST + saver.bytes() - before;
         while !self.is_done() && spent(self, looks) < budget {
             looks += 1;
-            match self.partial.take() {
-                Some(Partial { key, next }) => {
-                    let entry = database.get(&key[..]);
-                    self.partial =
-                        entry.and_then(|entry| self.save_piece(entry, next)).map(|next| Partial { key, next });
+            match self.partial.pop() {
+                Some(partial) => {
+                    let entry = database.get(&partial.key[..]);
+                    let rest = entry.and_then(|entry| self.save_piece(entry, partial));
+                    self.partial.extend(rest);
                 }
                 None => looks += self.visit_bucket(database),
             }
@@ -221,11 +257,12 @@ impl Saver {
             if entry.epoch() == self.epoch {
                 return;
             }
-            if self.partial.is_some() {
+            if !self.partial.is_empty() {
                 again = true;
                 return;
             }
-            self.partial = self.begin(entry).map(|next| Partial { key: entry.key().into(), next });
+            let partial = self.begin(entry);
+            self.partial.extend(partial);
         });
         if !again {
             self.cursor = next;
@@ -355,8 +392,10 @@ fn take_saved(database: &mut Database, output: &mut Vec<Batch>, output_bytes: &m
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ds::packed::Packed;
     use crate::keyspace::keys::Expiry;
     use crate::keyspace::{Changes, Wants};
+    use crate::value::{Edit, Set, SetOp};
 
     fn keyspace(keys: usize) -> Keyspace {
         let mut keyspace = Keyspace::new(2);
@@ -455,5 +494,43 @@ mod tests {
         // Nobody takes what would be saved now.
         (0..100).for_each(|n| set(&mut keyspace, n, "later"));
         assert!(keyspace.databases.iter().all(|database| database.saver.as_ref().unwrap().bytes() == 0));
+    }
+
+    #[test]
+    fn a_big_set_is_edited_while_it_is_saved_and_nobody_waits_for_it() {
+        let mut keyspace = Keyspace::new(1);
+        let member = |n: usize| format!("member {n}").into_bytes();
+        let members: Packed = (0..20_000).map(member).collect::<Vec<_>>().iter().map(|m| &m[..]).collect();
+        keyspace.apply(0, b"big", Op::Set(SetOp::Add(members))).unwrap();
+        let then = keyspace.digest();
+        let mut pass = Pass::begin(&mut keyspace).unwrap();
+        let mut saved = Vec::new();
+        for n in 0.. {
+            let mut changes = Changes::default();
+            let mut keys = keyspace.keys(0, 0, &mut changes);
+            let edit = |set: &mut Set, edit: &mut Edit<'_, SetOp>| {
+                set.remove(&[&member(n * 7), &member(n * 7)], edit);
+                set.add(&[&member(50_000 + n), &member(n * 7), &member(n * 14)], edit);
+                set.remove(&[&member(n * 21), &member(50_000 + n)], edit)
+            };
+            keys.edit(b"big", edit).unwrap();
+            let waiting = keyspace.databases[0].saver.as_ref().unwrap().bytes();
+            assert!(waiting < BATCH_BYTES + 200, "{waiting} bytes were saved by an edit");
+            let more = pass.slice(&mut keyspace, 10_000);
+            saved.extend(pass.take_output());
+            if !more {
+                break;
+            }
+        }
+        let mut again = Keyspace::new(1);
+        for batch in &saved {
+            let input = &mut &batch.bytes[..];
+            while !input.is_empty() {
+                let key = codec::take_bytes(input).unwrap();
+                again.apply(batch.db, key, Op::decode(input, &again.shared.thresholds).unwrap()).unwrap();
+            }
+        }
+        assert!(saved.len() > 2, "{} batches", saved.len());
+        assert_eq!(then, again.digest());
     }
 }

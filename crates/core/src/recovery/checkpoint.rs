@@ -24,7 +24,7 @@ use crate::keyspace::saving::{Batch, Pass};
 use crate::txn::Tables;
 use crate::value::codec;
 
-/// Rows are written in parts of about this many bytes between two slices of the keys.
+/// Blocks of rows that are written between two slices of the keys.
 const TABLE_BLOCKS_AT_ONCE: usize = 8;
 
 /// What a checkpoint says of itself, and what it keeps besides keys and tables.
@@ -89,13 +89,13 @@ impl Run {
         more
     }
 
-    /// Writes what was saved, and a part of the tables; off the baton.
+    /// Writes what was saved, and a part of the tables, about a megabyte; off the baton. True: there is more of the tables.
     ///
     /// # Errors
     /// The run must then be aborted.
-    pub fn write(&mut self, files: &dyn Files) -> std::result::Result<(), WriteError> {
+    pub fn write(&mut self, files: &dyn Files) -> std::result::Result<bool, WriteError> {
         self.open(files)?;
-        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let Some(writer) = &mut self.writer else { return Ok(false) };
         for batch in self.waiting.drain(..) {
             write_keys(&batch, writer)?;
         }
@@ -106,7 +106,7 @@ impl Run {
                 self.tables = None;
             }
         }
-        Ok(())
+        Ok(self.tables.is_some())
     }
 
     fn open(&mut self, files: &dyn Files) -> std::result::Result<(), WriteError> {
@@ -138,13 +138,10 @@ impl Run {
     /// saved.
     ///
     /// # Errors
-    /// There is no new checkpoint; `discard` removes what there is of it.
+    /// There may be no new checkpoint, so the older one and the log must stay; `discard` removes what is unfinished.
     pub fn finish(&mut self, files: &dyn Files) -> std::result::Result<Written, WriteError> {
         assert!(self.pass.is_none(), "a checkpoint without all keys is none");
-        self.write(files)?;
-        while self.tables.is_some() {
-            self.write(files)?;
-        }
+        while self.write(files)? {}
         let Some(writer) = self.writer.take() else { unreachable!("write has opened it") };
         let (lsn, counts) = (self.about.lsn, writer.counts);
         let bytes = writer.finish(files)?;

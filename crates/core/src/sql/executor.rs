@@ -40,8 +40,9 @@ pub struct Sql {
     pub fast_path: bool,
     /// What the steps of the statement took that was analysed last.
     pub(super) taken: Vec<run::Taken>,
-    /// Buffer of the fast path.
+    /// Buffers of the fast path: keys to look up, a row to write and the row as it was.
     pub(super) keys: Batch,
+    pub(super) row_buffers: (Batch, Vec<u8>),
     /// Evaluates what definitions demand of rows.
     rows: RowEvaluator,
 }
@@ -143,6 +144,7 @@ impl Default for Sql {
             fast_path: true,
             taken: Vec::new(),
             keys: Batch::new(),
+            row_buffers: Default::default(),
             rows: RowEvaluator::default(),
         }
     }

@@ -30,5 +30,5 @@ mod tests;
 
 pub use executor::Sql;
 pub use fast::Ahead;
-pub use report::execute;
+pub use report::{execute, execute_many};
 pub use run::{Host, Portion, Shape};

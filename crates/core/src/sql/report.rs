@@ -8,7 +8,7 @@
 
 use super::run::Host;
 use super::token::{Kind, Token, Tokens};
-use super::{executor, source};
+use super::{executor, many, source};
 use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
 use crate::table::catalog::Catalog;
@@ -18,6 +18,11 @@ use crate::table::datum::DatumRef;
 #[inline]
 pub fn execute(host: &mut dyn Host, text: &[u8], params: &[DatumRef<'_>]) -> Result<Reply> {
     executor::execute(host, text, params).map_err(|error| dressed(host, text, error))
+}
+
+/// Runs one statement for many groups of parameters; see [`many::execute`].
+pub fn execute_many(host: &mut dyn Host, text: &[u8], values: &[DatumRef<'_>]) -> Result<u64> {
+    many::execute(host, text, values).map_err(|error| dressed(host, text, error))
 }
 
 /// The error with what helps to mend the statement. It is made once: an error that comes out of a nested statement has

@@ -283,53 +283,59 @@ pub fn update(
     on_conflict: OnConflict,
 ) -> Outcome<bool> {
     let mut old = std::mem::take(&mut run.old);
-    let result = read_row(run, info, id, &mut old).and_then(|found| {
-        let old = Row::new(if found { &old } else { return Ok(false) }, &info.layout);
-        let mut fitted: SmallVec<[Fitted<'_>; 16]> = SmallVec::new();
-        for (i, ((column, given), default)) in info.def.columns.iter().zip(given).zip(&info.defaults).enumerate() {
-            let Given::Value(value) = given else {
-                fitted.push(Fitted::AsIs(old.get(column.position)));
-                continue;
-            };
-            if column.generated.is_some() {
-                // UPDATE .. FROM hands back what it read of columns that it leaves alone.
-                if *value != old.get(column.position) {
-                    return Err(constraint::generated_given(info, i, "UPDATE").into());
-                }
-                fitted.push(Fitted::AsIs(old.get(column.position)));
-                continue;
-            }
-            let value = match (column.not_null && value.is_null(), on_conflict) {
-                (false, _) => *value,
-                (true, OnConflict::Ignore) => return Ok(false),
-                (true, OnConflict::Replace) if !default.literal().is_null() => default.literal(),
-                (true, _) => return Err(types::not_null_failed(&info.def.name, &column.name).into()),
-            };
-            fitted.push(types::coerce(value, column.ctype, &info.def.name, &column.name)?);
-        }
-        let computed;
-        let mut values: Values<'_> = old.values().collect();
-        for (column, value) in info.def.columns.iter().zip(&fitted) {
-            values[usize::from(column.position)] = value.as_ref();
-        }
-        if let Some(rules) = &info.rules {
-            let Some(settled) = constraint::settle(run, info, rules, &values, on_conflict)? else { return Ok(false) };
-            computed = settled;
-            computed.place(&mut values);
-        }
-        let mut rows = std::mem::take(&mut run.rows);
-        rows.clear();
-        let encoded = rows.write(|out| info.layout.encode(&values, out));
-        let encoded = encoded.and_then(|()| run.admit(rows.get(0).len()));
-        let mut result = encoded.map_err(Failure::from).and_then(|()| update_row(run, info, id, &rows, on_conflict));
-        if let (Ok(true), Some(links)) = (&result, &info.links) {
-            let new = Row::new(rows.get(0), &info.layout);
-            result = foreign_key::updated(run, links, old, new).map(|()| true);
-        }
-        run.rows = rows;
-        result
-    });
+    let found = read_row(run, info, id, &mut old);
+    let result = found.and_then(|found| Ok(found && update_from(run, info, (id, &old), given, on_conflict)?));
     run.old = old;
+    result
+}
+
+/// As `update`, for a row that was read.
+pub fn update_from(
+    run: &mut Run<'_>,
+    info: &TableInfo,
+    (id, old): (RowId, &[u8]),
+    given: &[Given<'_>],
+    on_conflict: OnConflict,
+) -> Outcome<bool> {
+    let old = Row::new(old, &info.layout);
+    let mut fitted: SmallVec<[(u16, Fitted<'_>); 8]> = SmallVec::new();
+    for (i, ((column, given), default)) in info.def.columns.iter().zip(given).zip(&info.defaults).enumerate() {
+        let Given::Value(value) = given else { continue };
+        if column.generated.is_some() {
+            // UPDATE .. FROM hands back what it read of columns that it leaves alone.
+            if *value != old.get(column.position) {
+                return Err(constraint::generated_given(info, i, "UPDATE").into());
+            }
+            continue;
+        }
+        let value = match (column.not_null && value.is_null(), on_conflict) {
+            (false, _) => *value,
+            (true, OnConflict::Ignore) => return Ok(false),
+            (true, OnConflict::Replace) if !default.literal().is_null() => default.literal(),
+            (true, _) => return Err(types::not_null_failed(&info.def.name, &column.name).into()),
+        };
+        fitted.push((column.position, types::coerce(value, column.ctype, &info.def.name, &column.name)?));
+    }
+    let computed;
+    let mut values: Values<'_> = old.values().collect();
+    for (position, value) in &fitted {
+        values[usize::from(*position)] = value.as_ref();
+    }
+    if let Some(rules) = &info.rules {
+        let Some(settled) = constraint::settle(run, info, rules, &values, on_conflict)? else { return Ok(false) };
+        computed = settled;
+        computed.place(&mut values);
+    }
+    let mut rows = std::mem::take(&mut run.rows);
+    rows.clear();
+    let encoded = rows.write(|out| info.layout.encode(&values, out));
+    let encoded = encoded.and_then(|()| run.admit(rows.get(0).len()));
+    let mut result = encoded.map_err(Failure::from).and_then(|()| update_row(run, info, id, &rows, on_conflict));
+    if let (Ok(true), Some(links)) = (&result, &info.links) {
+        let new = Row::new(rows.get(0), &info.layout);
+        result = foreign_key::updated(run, links, old, new).map(|()| true);
+    }
+    run.rows = rows;
     result
 }
 

@@ -198,20 +198,27 @@ impl Logged {
                 let word = self.below(5).to_string();
                 self.ask(which, &["EVAL", script, "1", &k, &n.to_string(), &word]);
             }
-            5 => {
-                let (k, n) = (format!("big{}", self.below(4)), self.below(1500));
-                let command = match self.below(7) {
+            5..=8 => {
+                let (k, n) = (format!("big{}", self.below(4)), self.below(1600));
+                let member = format!("{}{n}{}", self.below(5), "b".repeat(40));
+                let command = match self.below(16) {
                     0 => format!("RPOP {k} 20"),
                     1 => format!("SPOP {k} 20"),
-                    2 => format!("ZREMRANGEBYSCORE {k} {n} {}", n + 20),
-                    3 => format!("HDEL {k}h 1{n}{}", "b".repeat(40)),
-                    4 => format!("APPEND {k} {n}"),
-                    5 => format!("RENAME {k} big{}", self.below(4)),
+                    2 | 3 => format!("SREM {k} {member} x{member}"),
+                    4 | 5 => format!("SADD {k} x{member} {member}"),
+                    6 => format!("ZREMRANGEBYSCORE {k} {n} {}", n + 20),
+                    7 => format!("ZINCRBY {k} 2 {member}"),
+                    8 => format!("ZADD {k} 3 {member} 5 x{member} 7 {member}"),
+                    9 => format!("HDEL {k}h {member} x{member}"),
+                    10 | 11 => format!("HSET {k}h x{member} 1 {member} 2 x{member} 3"),
+                    12 => format!("HINCRBY {k}h {member} 5"),
+                    13 => format!("APPEND {k} {n}"),
+                    14 => format!("RENAME {k} big{}", self.below(4)),
                     _ => format!("MOVE {k} {}", self.below(4)),
                 };
                 self.ask(which, &command.split(' ').collect::<Vec<_>>());
             }
-            6..=13 => {
+            9..=13 => {
                 let statement = random_statement(&mut self.random);
                 self.ask(which, &["SQL", &statement]);
             }

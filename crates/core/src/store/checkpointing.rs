@@ -159,26 +159,7 @@ fn save(store: &Store, data: &Data) -> Result<Written> {
 fn save_in(store: &Store, data: &Data, files: &dyn Files) -> Result<Written> {
     let failed = |error: String| Error::err(format!("no checkpoint could be made: {error}"));
     let mut run = begin(&mut store.enter().state, data)?;
-    let mut result = Ok(());
-    loop {
-        result = result.and_then(|()| run.write(files).map_err(Error::from));
-        if store.is_closed() && result.is_ok() {
-            result = Err(failed("the store is being closed".into()));
-        }
-        if result.is_err() {
-            run.abort(&mut store.enter().state.keyspace);
-            break;
-        }
-        let mut baton = store.enter();
-        let begun = Instant::now();
-        let more = run.slice(&mut baton.state.keyspace, SLICE_BUDGET);
-        let took = begun.elapsed();
-        drop(baton);
-        if !more {
-            break;
-        }
-        std::thread::sleep(took * PAUSE_FACTOR);
-    }
+    let result = walk(store, &mut run, files);
     // A checkpoint must not hold what the log might yet lose: who was told nothing must not see it come back.
     let lsn = run.lsn();
     let kept = || data.log.as_ref().map_or(Ok(()), |log| log.wait(lsn)).map_err(|error| failed(error.to_string()));
@@ -187,6 +168,34 @@ fn save_in(store: &Store, data: &Data, files: &dyn Files) -> Result<Written> {
         run.discard(files);
     }
     result
+}
+
+/// Saves keys in slices under the baton, and writes what they hold, and the tables, off it.
+fn walk(store: &Store, run: &mut Run, files: &dyn Files) -> Result<()> {
+    let mut has_keys = true;
+    loop {
+        let written = run.write(files).map_err(Error::from);
+        let result = match store.is_closed() {
+            true => written.and(Err(Error::err("no checkpoint could be made: the store is being closed"))),
+            false => written,
+        };
+        match result {
+            Err(error) => {
+                run.abort(&mut store.enter().state.keyspace);
+                return Err(error);
+            }
+            Ok(false) if !has_keys => return Ok(()),
+            Ok(_) => {}
+        }
+        if has_keys {
+            let mut baton = store.enter();
+            let begun = Instant::now();
+            has_keys = run.slice(&mut baton.state.keyspace, SLICE_BUDGET);
+            let took = begun.elapsed();
+            drop(baton);
+            std::thread::sleep(took * PAUSE_FACTOR);
+        }
+    }
 }
 
 /// Removes what the new checkpoint makes superfluous. What cannot be removed goes with the next one.

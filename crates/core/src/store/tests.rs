@@ -27,6 +27,11 @@ impl Client {
         Client { store, session, owns_store: true }
     }
 
+    /// A session of a store that goes with it.
+    pub fn of(store: Store, session: SessionId) -> Client {
+        Client { store, session, owns_store: true }
+    }
+
     /// Another session of the same store.
     pub fn another(&self) -> Client {
         let session = self.store.enter().open_session(Door::Embedded, Arc::new(NoWaker));

@@ -45,6 +45,9 @@ enum Kind {
     Dead = 3,
 }
 
+const ROW: u16 = Kind::Row as u16;
+const STUB: u16 = Kind::Stub as u16;
+
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held<'a> {
@@ -225,11 +228,31 @@ impl PageMut<'_> {
             self.write_at(slot, offset, record);
             return true;
         }
+        if new > self.gap() && new - old <= self.gap() {
+            self.push_down(offset, new - old);
+            self.write_at(slot, offset - (new - old), record);
+            return true;
+        }
         if new > self.gap() {
             self.close_holes(Some(slot));
         }
         self.write(slot, record);
         true
+    }
+
+    /// Moves the records below `end` down into the gap, so that the one at `end` can grow there: in a page that is almost
+    /// full a tenth of the work of closing its holes.
+    #[cold]
+    fn push_down(&mut self, end: usize, by: usize) {
+        let start = get(self.0, START);
+        self.0.copy_within(start..end, start - by);
+        put(self.0, START, start - by);
+        let slots = HEADER + 2 * self.page().slots();
+        for slot in self.0[HEADER..slots].chunks_exact_mut(2) {
+            let word = u16::from_le_bytes([slot[0], slot[1]]);
+            let moves = matches!(word >> 13, ROW | STUB) && usize::from(word & 0x1FFF) < end;
+            slot.copy_from_slice(&(word - if moves { by as u16 } else { 0 }).to_le_bytes());
+        }
     }
 
     /// Removes the record of a used slot, which is dead from now on.

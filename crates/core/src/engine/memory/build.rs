@@ -116,7 +116,7 @@ impl Build {
         let mut changed = changed;
         changed.sort_unstable();
         changed.dedup();
-        let mut index = LiveIndex { def: self.def.clone(), method };
+        let mut index = LiveIndex::built(self.def.clone(), method);
         let mut key = KeyBuf::new();
         // All removals come first: until they are done the index agrees with the old rows, afterwards with the new.
         for id in &changed {

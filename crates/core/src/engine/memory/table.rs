@@ -45,6 +45,8 @@ const SIDE_BY_SIDE: usize = 16;
 pub(super) struct LiveIndex {
     pub def: Arc<IndexDef>,
     pub method: LiveMethod,
+    /// No key in an ordered index is larger, so a larger one is new there; None when that is not known.
+    largest: Option<KeyBuf>,
 }
 
 #[allow(clippy::large_enum_variant)] // some hundred bytes an index
@@ -90,7 +92,12 @@ impl LiveIndex {
             Method::Hash => LiveMethod::Hash(Hash::default()),
             Method::Ordered => LiveMethod::Ordered(BTree::multimap()),
         };
-        LiveIndex { def: Arc::new(def.clone()), method }
+        LiveIndex { def: Arc::new(def.clone()), method, largest: Some(KeyBuf::new()) }
+    }
+
+    /// With what was built.
+    pub fn built(def: Arc<IndexDef>, method: LiveMethod) -> LiveIndex {
+        LiveIndex { def, method, largest: None }
     }
 
     pub fn read(&self) -> IndexRead<'_> {
@@ -108,6 +115,10 @@ impl LiveIndex {
             LiveMethod::Ordered(tree) => {
                 let old = tree.insert(key, id.0);
                 debug_assert!(old.is_none());
+                if let Some(largest) = self.largest.as_mut().filter(|largest| largest[..] < *key) {
+                    largest.clear();
+                    largest.extend_from_slice(key);
+                }
             }
             LiveMethod::Hash(hash) => {
                 let keys = RowKeys { rows, layout, def: &self.def };
@@ -118,6 +129,12 @@ impl LiveIndex {
                 }
             }
         }
+    }
+
+    /// Is the key larger than all that ever were here? Most rows come in the order of their keys, and spare a search so.
+    #[inline]
+    fn is_behind_all(&self, key: &[u8]) -> bool {
+        matches!(self.method, LiveMethod::Ordered(_)) && self.largest.as_ref().is_some_and(|largest| largest[..] < *key)
     }
 
     /// Removes the entry of a row that is still in the heap.
@@ -378,8 +395,7 @@ impl Table {
         changes: &mut dyn Changes,
     ) -> One<()> {
         let old = self.heap.get(id).ok_or(WriteFailure::NoSuchRow(id))?;
-        self.keys_into(old, old_keys)?;
-        self.keys_into(row, new_keys)?;
+        self.changed_keys(old, row, old_keys, new_keys)?;
         self.check_unique(new_keys, Some(old_keys), Some(id))?;
         changes.updated(self.def.id, id, old, row);
         // From here on nothing can fail. Entries are removed while the heap still has the old row to compare, and added
@@ -469,6 +485,23 @@ impl Table {
         self.keys_of(row, keys)
     }
 
+    /// The keys of a row as it was and as it will be, one for each index; none where they are the same.
+    fn changed_keys(&self, old: &[u8], new: &[u8], old_keys: &mut Vec<RowKey>, new_keys: &mut Vec<RowKey>) -> One<()> {
+        old_keys.resize_with(self.indexes.len(), RowKey::none);
+        new_keys.resize_with(self.indexes.len(), RowKey::none);
+        let (old, new) = (Row::new(old, &self.layout), Row::new(new, &self.layout));
+        for ((index, old_key), new_key) in self.indexes.iter().zip(old_keys).zip(new_keys) {
+            let is_same = |position: u16| old.get(position) == new.get(position);
+            if index.def.columns.iter().all(|c| is_same(c.position)) && index.def.filter.is_none_or(is_same) {
+                (old_key.of, new_key.of) = (KeyOf::Absent, KeyOf::Absent);
+                continue;
+            }
+            old_key.of = row_key(&index.def, old, &mut old_key.key).map_err(WriteFailure::Failed)?;
+            new_key.of = row_key(&index.def, new, &mut new_key.key).map_err(WriteFailure::Failed)?;
+        }
+        Ok(())
+    }
+
     /// The keys of a row, one for each index.
     #[inline]
     fn keys_of(&self, row: &[u8], keys: &mut [RowKey]) -> One<()> {
@@ -483,6 +516,9 @@ impl Table {
     fn check_unique(&self, keys: &[RowKey], kept: Option<&[RowKey]>, but: Option<RowId>) -> One<()> {
         for (i, (index, key)) in self.indexes.iter().zip(keys).enumerate() {
             if !index.def.unique || !key.is_exclusive() || kept.is_some_and(|kept| kept[i] == *key) {
+                continue;
+            }
+            if index.is_behind_all(&key.key) {
                 continue;
             }
             let context = RowKeys { rows: &self.heap, layout: &self.layout, def: &index.def };

@@ -33,7 +33,8 @@ impl Output {
     /// The reply's first element.
     #[inline]
     pub fn header(&self) -> Reply {
-        Reply::Array(self.names.iter().cloned().map(Reply::Bulk).collect())
+        // From slices, as a clone goes byte by byte.
+        Reply::Array(self.names.iter().map(|name| Reply::Bulk(Blob::from_slice(name))).collect())
     }
 
     /// A row of the reply.

@@ -274,15 +274,24 @@ impl Target {
         })
     }
 
-    /// The ids of the rows, all before the first is written. None: only SQLite can judge.
-    fn find(&self, host: &mut dyn Host, params: &[DatumRef<'_>]) -> Outcome<Option<SmallVec<[RowId; 4]>>> {
+    /// The ids of the rows, all before the first is written, and the bytes of the last one. None: only SQLite can judge.
+    fn find(
+        &self,
+        host: &mut dyn Host,
+        params: &[DatumRef<'_>],
+        row: &mut Vec<u8>,
+    ) -> Outcome<Option<SmallVec<[RowId; 4]>>> {
         let mut keys = std::mem::take(&mut host.sql().keys);
         let mut ids = SmallVec::new();
         let result = match key::keys(&self.columns, &self.values, params, &mut keys) {
             Encoded::Unknown => Ok(None),
             Encoded::Never => Ok(Some(())),
             Encoded::Bytes => {
-                let visit = &mut |_: usize, id: RowId, _: crate::table::row::Row<'_>| ids.push(id);
+                let visit = &mut |_: usize, id: RowId, found: Row<'_>| {
+                    ids.push(id);
+                    row.clear();
+                    row.extend_from_slice(found.bytes());
+                };
                 host.source().get_many(self.info.def.id, self.index, &keys, visit).map(Some)
             }
         };
@@ -314,7 +323,8 @@ pub fn compile_update(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<Up
 
 /// Runs an UPDATE.
 pub fn update(host: &mut dyn Host, plan: &Update, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
-    let Some(ids) = plan.target.find(host, params)? else { return Ok(None) };
+    let (rows, mut old) = std::mem::take(&mut host.sql().row_buffers);
+    let Some(ids) = plan.target.find(host, params, &mut old)? else { return Ok(None) };
     in_scope(host, ids.len() > 1 || plan.target.info.links.is_some(), |host| {
         let given: SmallVec<[Given<'_>; 16]> = plan
             .values
@@ -322,10 +332,16 @@ pub fn update(host: &mut dyn Host, plan: &Update, params: &[DatumRef<'_>]) -> Ou
             .map(|value| value.as_ref().map_or(Given::Nothing, |value| Given::Value(value.get(params))))
             .collect();
         let mut run = Run::new(host, &Traits::NONE);
-        for id in &ids {
-            write::update(&mut run, &plan.target.info, *id, &given, OnConflict::Abort)?;
+        run.rows = rows;
+        if let [id] = ids[..] {
+            write::update_from(&mut run, &plan.target.info, (id, &old), &given, OnConflict::Abort)?;
+        } else {
+            for id in &ids {
+                write::update(&mut run, &plan.target.info, *id, &given, OnConflict::Abort)?;
+            }
         }
         foreign_key::finish(&mut run)?;
+        run.host.sql().row_buffers = (std::mem::take(&mut run.rows), old);
         Ok(Some(Reply::Int(run.changed as i64)))
     })
 }
@@ -342,7 +358,7 @@ pub fn compile_delete(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<De
 
 /// Runs a DELETE.
 pub fn delete(host: &mut dyn Host, plan: &Delete, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
-    let Some(ids) = plan.target.find(host, params)? else { return Ok(None) };
+    let Some(ids) = plan.target.find(host, params, &mut Vec::new())? else { return Ok(None) };
     in_scope(host, true, |host| {
         let mut run = Run::new(host, &Traits::NONE);
         for id in &ids {

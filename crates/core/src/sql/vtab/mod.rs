@@ -7,6 +7,7 @@
 //! Every callback finds the [`Run`] of the statement through [`Current`], keeps its failure there, and
 //! catches its panics (invariant 12). xBegin and its kin are missing on purpose: atomicity is ours, by undo scopes.
 
+mod arguments;
 pub mod cursor;
 pub mod describe;
 pub mod plan;
@@ -242,6 +243,11 @@ unsafe extern "C" fn x_filter(
     let arguments: &[*mut ffi::sqlite3_value] =
         // SAFETY: SQLite passes `argc` values at `argv`, which is null only when there are none.
         if argc == 0 { &[] } else { unsafe { std::slice::from_raw_parts(argv, argc as usize) } };
+    // SAFETY: the arguments are those of this call.
+    if unsafe { cursor.take_behind(plan, arguments) } {
+        return ffi::SQLITE_OK;
+    }
+    cursor.plan = plan;
     guarded(&table.current, |run| {
         let plans = table.plans.borrow();
         let def = &table.info.def;
@@ -280,9 +286,12 @@ fn watched(
 unsafe extern "C" fn x_next(cursor: *mut ffi::sqlite3_vtab_cursor) -> c_int {
     // SAFETY: SQLite passes a cursor of `x_open`.
     let (cursor, table) = unsafe { parts(cursor) };
-    if cursor.advance() {
-        return ffi::SQLITE_OK;
-    }
+    if cursor.advance() { ffi::SQLITE_OK } else { next_guarded(cursor, table) }
+}
+
+/// Goes to a row that is not at hand.
+#[inline(never)]
+fn next_guarded(cursor: &mut TableCursor, table: &Table) -> c_int {
     guarded(&table.current, |run| watched(run, cursor, |run, cursor| cursor.next(run, &table.info.def)))
 }
 
@@ -304,14 +313,32 @@ unsafe extern "C" fn x_column(
         return ffi::SQLITE_OK;
     }
     let Some(&position) = table.positions.get(column as usize) else { return ffi::SQLITE_OK };
+    // Most columns are numbers, in the reading of which nothing can panic.
+    if let Some((row, layout)) = cursor.at_hand()
+        && let Some(number) = layout.number(row, position)
+    {
+        // SAFETY: the context is that of this call.
+        unsafe { value::answer(context, number) };
+        return ffi::SQLITE_OK;
+    }
     // SAFETY: the context is that of this call.
+    unsafe { column_guarded(cursor, table, context, position) }
+}
+
+/// Answers with a value that is no number, or that lies elsewhere. Not inlined, as most values are at hand.
+///
+/// # Safety
+/// `context` is the one of the running callback.
+#[inline(never)]
+unsafe fn column_guarded(
+    cursor: &TableCursor,
+    table: &Table,
+    context: *mut ffi::sqlite3_context,
+    position: u16,
+) -> c_int {
+    // SAFETY: the caller's promise.
     let give = |value: DatumRef<'_>| unsafe { value::answer(context, value) };
     if let Some((row, layout)) = cursor.at_hand() {
-        // Most columns are numbers, in the reading of which nothing can panic.
-        if let Some(number) = layout.number(row, position) {
-            give(number);
-            return ffi::SQLITE_OK;
-        }
         return match catch_unwind(AssertUnwindSafe(|| give(Row::new(row, layout).get(position)))) {
             Ok(()) => ffi::SQLITE_OK,
             Err(panic) => failed(&table.current, panicked(&*panic)),

@@ -1,0 +1,195 @@
+//! A store on files that a crash takes apart: what comes back is the state after some step, not earlier than the last one
+//! that was promised to be safe (invariants 2 and 5).
+
+use super::tests::Client;
+use super::*;
+use crate::env::Xoshiro;
+use crate::env::simulated::{Operation, SimulatedFiles};
+use std::io::ErrorKind;
+
+/// The state as a crash test compares it.
+type State = (u64, u64);
+
+fn state_of(store: &Store) -> State {
+    let mut baton = store.enter();
+    let state = baton.state();
+    (state.keyspace.digest(), state.tables.digest().unwrap())
+}
+
+fn settings() -> LogSettings {
+    LogSettings {
+        segment_bytes: 30_000,
+        head_room_bytes: 16 << 10,
+        reserve_step_bytes: 8 << 10,
+        group_bytes: 4000,
+        unsynced_bytes: 12_000,
+        zeros_ahead_bytes: 8 << 10,
+        ..LogSettings::default()
+    }
+}
+
+fn open(files: &SimulatedFiles) -> Result<Client> {
+    let options = Options {
+        files: Some(Arc::new(files.clone())),
+        durability: Some(Durability::Sync),
+        log: settings(),
+        ..Options::default()
+    };
+    let store = Store::open(options)?;
+    let session = store.enter().open_session(Door::Embedded, Arc::new(crate::session::NoWaker));
+    Ok(Client::of(store, session))
+}
+
+/// One step of all kinds, at random.
+fn step(random: &mut Xoshiro, client: &Client) -> Reply {
+    let n = random.below(20).to_string();
+    let longest = if random.below(8) == 0 { 3000 } else { 40 };
+    let value = "v".repeat(1 + random.below(longest) as usize);
+    let call = |args: &[&str]| client.call(args);
+    match random.below(22) {
+        0..3 => call(&["SET", &n, &value]),
+        3 => call(&["RPUSH", "list", &value]),
+        4 => call(&["LPOP", "list"]),
+        5 => call(&["HSET", "hash", &n, &value]),
+        6 => call(&["SADD", "set", &n]),
+        7 => call(&["ZADD", "zset", &n, &value]),
+        8 => call(&["DEL", &n]),
+        9 => call(&["RENAME", &n, "renamed"]),
+        10 => call(&["EVAL", "redis.call('INCR', 'a') redis.call('APPEND', 'b', 'x')", "0"]),
+        11..15 => call(&["SQL", "INSERT OR REPLACE INTO t VALUES (?, ?)", &n, &value]),
+        15 => call(&["SQL", "UPDATE t SET v = v || 'x' WHERE id < ?", &n]),
+        16 => call(&["SQL", "DELETE FROM t WHERE id = ?", &n]),
+        17 => {
+            call(&["BEGIN"]);
+            call(&["SQL", "INSERT OR REPLACE INTO t VALUES (?, 'transaction')", &n]);
+            call(&["SET", "c", &value]);
+            call(&[if random.below(4) == 0 { "ROLLBACK" } else { "COMMIT" }])
+        }
+        18 => call(&["SQL", &format!("CREATE TABLE IF NOT EXISTS u{n} (a INT PRIMARY KEY USING BTREE, b TEXT)")]),
+        19 => call(&["SQL", &format!("DROP TABLE IF EXISTS u{n}")]),
+        20 => {
+            // A checkpoint in the midst of it all.
+            client.store.enter().state().journal.saves.wanted = true;
+            client.store.shared.saver.ring();
+            Reply::Ok
+        }
+        _ => call(&["SWAPDB", "0", "1"]),
+    }
+}
+
+/// Runs until the power goes or the steps are done; gives all states there were and how many were promised.
+fn work(random: &mut Xoshiro, client: &Client, steps: u64) -> (Vec<State>, usize) {
+    let (mut states, mut promised) = (vec![state_of(&client.store)], 0);
+    for _ in 0..steps {
+        let reply = step(random, client);
+        if let Reply::Error(error) = &reply
+            && error.code == Code::MisConf
+        {
+            break;
+        }
+        states.push(state_of(&client.store));
+        // After that a reply tells of nothing that has changed, and promises nothing.
+        if client.store.log().unwrap().condition() == Condition::Failed {
+            break;
+        }
+        let promise = client.store.enter().activate(client.session).unwrap().promise();
+        // Not every step is waited for, so that several share a group.
+        if random.below(3) == 0 {
+            if client.store.keep(promise).is_err() {
+                break;
+            }
+            promised = states.len() - 1;
+        }
+    }
+    (states, promised)
+}
+
+fn judge(found: State, states: &[State], promised: usize, what: &str) {
+    let at: Vec<usize> = (0..states.len()).filter(|at| states[*at] == found).collect();
+    let parts = |pick: fn(&State) -> u64| -> Vec<usize> {
+        (0..states.len()).filter(|at| pick(&states[*at]) == pick(&found)).collect()
+    };
+    let what =
+        format!("{what} (found as after {at:?}; keys as after {:?}, tables {:?})", parts(|s| s.0), parts(|s| s.1));
+    assert!(
+        states[promised..].contains(&found),
+        "{what}: {} steps, {promised} promised: not what is found",
+        states.len()
+    );
+}
+
+#[test]
+fn a_crash_at_any_moment_leaves_a_beginning_with_all_that_was_promised() {
+    let rounds = if std::env::var_os("PERYTON_LONG").is_some() { 20_000 } else { 400 };
+    let base: u64 = std::env::var("PERYTON_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    for seed in base..base + rounds {
+        let mut random = Xoshiro::from_seed(seed);
+        let mut files = SimulatedFiles::new(seed);
+        let client = open(&files).unwrap();
+        client.call(&["SQL", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)"]);
+        client.call(&["SQL", "CREATE INDEX t_v ON t (v)"]);
+        drop(client);
+        for life in 0..3 {
+            let Ok(client) = open(&files) else { panic!("seed {seed}, life {life}: does not open") };
+            files.stop_at(files.operations() + random.below(120));
+            let (states, promised) = work(&mut random, &client, 40);
+            let after = files.crash(random.next());
+            drop(client);
+            files = after;
+            let client = open(&files).unwrap_or_else(|error| panic!("seed {seed}, life {life}: {error:?}"));
+            judge(state_of(&client.store), &states, promised, &format!("seed {seed}, life {life}"));
+        }
+    }
+}
+
+#[test]
+fn a_failed_sync_stops_writes_and_reads_go_on() {
+    let files = SimulatedFiles::new(3);
+    let client = open(&files).unwrap();
+    client.call(&["SET", "a", "safe"]);
+    let promise = |client: &Client| client.store.enter().activate(client.session).unwrap().promise();
+    client.store.keep(promise(&client)).unwrap();
+    files.fail_from(Operation::Sync, 1, ErrorKind::Other);
+    client.call(&["SET", "a", "lost"]);
+    assert!(client.store.keep(promise(&client)).is_err());
+    // Nothing is written any more, and who was promised safety is not shown what is not safe.
+    for command in [["SET", "b", "1"].as_slice(), &["GET", "a"], &["SQL", "SELECT 1"]] {
+        let Reply::Error(error) = client.call(command) else { panic!("{command:?}") };
+        assert_eq!(Code::MisConf, error.code, "{command:?}");
+    }
+    assert_eq!(Reply::Ok, client.call(&["DURABILITY", "INTERVAL"]));
+    assert_eq!(Reply::bulk("lost"), client.call(&["GET", "a"]));
+    let after = files.crash(1);
+    drop(client);
+    let client = open(&after).unwrap();
+    // What nobody was told to be safe may be there or not.
+    assert!([Reply::bulk("safe"), Reply::bulk("lost")].contains(&client.call(&["GET", "a"])));
+    assert_eq!(Reply::Ok, client.call(&["SET", "b", "1"]));
+}
+
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_room() {
+    let files = SimulatedFiles::new(4);
+    files.set_capacity(200_000);
+    let client = open(&files).unwrap();
+    let value = "x".repeat(2000);
+    let refused = (0..1000).find_map(|n: u32| match client.call(&["SET", &n.to_string(), &value]) {
+        Reply::Error(error) => Some((n, error)),
+        _ => {
+            client.store.keep(client.store.enter().activate(client.session).unwrap().promise()).unwrap();
+            None
+        }
+    });
+    let (count, error) = refused.expect("the disk is full at some time");
+    assert_eq!(Code::MisConf, error.code, "{error:?}");
+    assert_eq!(Reply::bulk(value.as_str()), client.call(&["GET", "0"]));
+    files.set_capacity(u64::MAX);
+    while client.store.log().unwrap().condition() != Condition::Fine {
+        std::thread::yield_now();
+    }
+    assert_eq!(Reply::Ok, client.call(&["SET", "after", "1"]));
+    client.store.keep(client.store.enter().activate(client.session).unwrap().promise()).unwrap();
+    let after = files.crash(2);
+    drop(client);
+    assert_eq!(Reply::Int(i64::from(count) + 1), open(&after).unwrap().call(&["DBSIZE"]));
+}
