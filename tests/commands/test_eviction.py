@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.commands.scenario import Actor, Scenarios, Stage, each
+from tests.support.resp import Connection
 from tests.support.servers import Server
 
 scenarios = Scenarios()
@@ -65,9 +66,9 @@ def what_needs_memory_is_refused(stage: Stage) -> None:
         client("CONFIG", "SET", "maxmemory", "1")
         for command in each(
             """
-            SET s 2 | APPEND s x | INCR s | GETSET s 3 | SETRANGE s 5 x | RPUSH l 4 | SADD set 9 | HSET h g 1 | ZADD z 2 b
-            HINCRBY h f 1 | LINSERT l BEFORE 1 0 | COPY s t | RENAME s t | RENAME t s | MSET a 1 b 2 | SETEX a 10 x
-            GET s | LPOP l | SREM set 1 | HDEL h f | ZREM z a | EXPIRE s 1000 | PERSIST s | TTL s | GETDEL s | EXISTS s
+            SET s 2 | APPEND s x | INCR s | GETSET s 3 | SETRANGE s 5 x | RPUSH l 4 | SADD set 9 | HSET h g 1
+            ZADD z 2 b | HINCRBY h f 1 | LINSERT l BEFORE 1 0 | COPY s t | RENAME s t | RENAME t s | MSET a 1 b 2
+            SETEX a 10 x | GET s | LPOP l | SREM set 1 | HDEL h f | ZREM z a | EXPIRE s 1000 | PERSIST s | TTL s | GETDEL s | EXISTS s
             BITOP NOT d s | SORT l STORE d | SUNIONSTORE d set | LMOVE l l LEFT RIGHT | SPOP set | DBSIZE | PING | SET
             SELECT 1 | SELECT 0 | PUBLISH c m | EVAL return(1) 0 | EVAL return(redis.call('GET','l2')) 0 | SCRIPT FLUSH
             MULTI | GET l | SET a b | DISCARD | MULTI | PING | EXEC | MULTI | EXEC | WATCH l | UNWATCH
@@ -179,8 +180,8 @@ def how_often_keys_are_used(stage: Stage) -> None:
             client("OBJECT", "FREQ", command.split()[1])
         for command in each(
             """
-            RPUSH l 1 2 | LRANGE l 0 -1 | LPOP l | SADD s a b | SMEMBERS s | SUNIONSTORE l s | SUNIONSTORE l s | HSET h f v
-            HGET h f | HGETALL h | ZADD z 1 a | ZRANGE z 0 -1 | ZINCRBY z 1 a | SORT l ALPHA
+            RPUSH l 1 2 | LRANGE l 0 -1 | LPOP l | SADD s a b | SMEMBERS s | SUNIONSTORE l s | SUNIONSTORE l s
+            HSET h f v | HGET h f | HGETALL h | ZADD z 1 a | ZRANGE z 0 -1 | ZINCRBY z 1 a | SORT l ALPHA
             """
         ):
             client(*command.split())
@@ -196,8 +197,10 @@ def test_info_tells_of_eviction(oracle: Server, peer: Server) -> None:
     """The fields that Redis has for it, in the same sections."""
     names = {
         "stats": ["evicted_keys", "total_eviction_exceeded_time", "current_eviction_exceeded_time"],
-        "memory": ["maxmemory", "maxmemory_human", "maxmemory_policy", "mem_not_counted_for_evict"]
-        + ["lazyfree_pending_objects", "lazyfreed_objects"],
+        "memory": [
+            *("maxmemory", "maxmemory_human", "maxmemory_policy", "mem_not_counted_for_evict"),
+            *("lazyfree_pending_objects", "lazyfreed_objects"),
+        ],
     }
     for server in (oracle, peer):
         with server.connect() as connection:
@@ -220,12 +223,12 @@ def test_what_clients_send_and_are_sent_counts(peer: Server) -> None:
         admin("DEL", "long")
 
 
-def _used(connection: object) -> int:
-    text = bytes(connection("INFO", "memory")).decode()  # type: ignore[operator]
+def _used(connection: Connection) -> int:
+    text = bytes(connection("INFO", "memory")).decode()
     return int(next(line for line in text.splitlines() if line.startswith("used_memory:")).partition(":")[2])
 
 
-def _wait_used(connection: object, least: int) -> None:
+def _wait_used(connection: Connection, least: int) -> None:
     """What was sent arrives in its own time."""
     for _ in range(10_000):
         if _used(connection) >= least:
