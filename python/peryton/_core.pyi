@@ -13,6 +13,7 @@ __all__ = [
     "Statements",
     "Store",
     "__version__",
+    "check",
     "close_all",
     "load",
     "pack",
@@ -171,7 +172,9 @@ class Server:
 
 def check(
     path: str, *, repair: bool = False, progress: Callable[[str, int, int], object] | None = None
-) -> dict[str, Any]: ...
+) -> dict[str, Any]:
+    """What a directory holds that no store has open; with `repair`, a damaged log is cut where the damage is."""
+
 def close_all() -> None:
     """Closes every open store of this process; runs at the interpreter's exit."""
 

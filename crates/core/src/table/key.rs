@@ -242,7 +242,7 @@ pub fn row_key(index: &IndexDef, row: Row<'_>, out: &mut KeyBuf) -> Result<KeyOf
     }
     let mut has_null = false;
     for column in &index.columns {
-        let value = row.get(column.position);
+        let value = row.get_likely_number(column.position);
         has_null |= value.is_null();
         put_column(value, column, out);
     }
@@ -274,7 +274,7 @@ fn too_long(index: &IndexDef, len: usize) -> Error {
 pub fn row_has_key(index: &IndexDef, row: Row<'_>, key: &[u8]) -> bool {
     let mut matcher = Matcher { expected: Some(key) };
     for column in &index.columns {
-        put_column(row.get(column.position), column, &mut matcher);
+        put_column(row.get_likely_number(column.position), column, &mut matcher);
         if matcher.expected.is_none() {
             return false;
         }

@@ -308,6 +308,12 @@ impl<'a> Row<'a> {
         ((word >> (4 * position) & 15) as usize, sum_of_nibbles(word & ((1 << (4 * position)) - 1)))
     }
 
+    /// The same, for a position where a number is likely to be.
+    #[inline]
+    pub fn get_likely_number(&self, position: u16) -> DatumRef<'a> {
+        self.layout.number(self.bytes, position).unwrap_or_else(|| self.get(position))
+    }
+
     /// The values at all positions of the layout.
     pub fn values(&self) -> impl Iterator<Item = DatumRef<'a>> + use<'a> {
         let row = *self;

@@ -9,8 +9,8 @@ use crate::engine::{Bounds, Overlay};
 use crate::error::{Code, Error, Result};
 use crate::keyspace::Keyspace;
 use crate::limits;
-use crate::session::Durability;
 use crate::table::catalog::{Catalog, TableId};
+use crate::wal::Durability;
 use std::any::Any;
 
 /// An open transaction.

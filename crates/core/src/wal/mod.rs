@@ -3,6 +3,7 @@
 //! [`Log`] is what the store holds: `append` queues a record and never waits; a thread of the log's own writes and syncs
 //! (`writer.rs`). [`read`] gives the records back after a crash. The bytes are drawn in docs/formats/wal.md.
 
+mod durability;
 mod findings;
 pub mod format;
 mod log;
@@ -15,6 +16,7 @@ mod settings;
 mod window;
 mod writer;
 
+pub use durability::Durability;
 pub use findings::{Cut, Damage, End, ReadError, Start};
 pub use log::{Log, LogError};
 pub use queue::{Condition, Listener};

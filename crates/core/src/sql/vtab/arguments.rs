@@ -176,7 +176,7 @@ impl Arguments<'_> {
             let storage = self.def.stored[usize::from(column.position)].storage;
             // SAFETY: the caller's promise; the value is used before SQLite runs again.
             let value = slot.argument.map(|place| unsafe { value::read(self.values[usize::from(place)]) });
-            let own = layout.number(row, column.position).unwrap_or_else(|| Row::new(row, layout).get(column.position));
+            let own = Row::new(row, layout).get_likely_number(column.position);
             match (value, own) {
                 (Some(DatumRef::Int(given)), DatumRef::Int(own)) => given == own && storage == Storage::Int,
                 (Some(DatumRef::Text(given)), DatumRef::Text(own)) => given == own && storage == Storage::Text,
