@@ -63,6 +63,12 @@ fn small() -> LogSettings {
     }
 }
 
+/// Does nothing by itself for as long as a test lasts.
+fn idle(settings: LogSettings) -> LogSettings {
+    let hour = Duration::from_secs(3600);
+    LogSettings { write_delay: hour, sync_interval: hour, ..settings }
+}
+
 fn expected(range: std::ops::RangeInclusive<Lsn>) -> Vec<(Lsn, Vec<u8>)> {
     range.map(|lsn| (lsn, record(lsn))).collect()
 }
@@ -85,7 +91,7 @@ fn what_is_closed_is_read_back() {
 #[test]
 fn what_was_waited_for_is_there_though_nobody_closes() {
     let fresh = Fresh::new("wait");
-    let log = fresh.open(1, LogSettings::default());
+    let log = fresh.open(1, idle(LogSettings::default()));
     for lsn in 1..=50 {
         append(&log, lsn);
         log.wait(lsn).unwrap();
@@ -117,7 +123,7 @@ fn what_nobody_wants_becomes_durable_by_itself() {
 #[test]
 fn listeners_hear_of_progress_until_they_are_forgotten() {
     let fresh = Fresh::new("listeners");
-    let log = fresh.open(1, LogSettings::default());
+    let log = fresh.open(1, idle(LogSettings::default()));
     let heard = Arc::new(AtomicU64::new(0));
     let (here, handle) = (heard.clone(), log.clone());
     let id = log.on_progress(Arc::new(move || here.store(handle.durable(), Ordering::SeqCst)));
@@ -135,7 +141,7 @@ fn listeners_hear_of_progress_until_they_are_forgotten() {
 #[test]
 fn segments_follow_each_other_and_go() {
     let fresh = Fresh::new("segments");
-    let log = fresh.open(1, small());
+    let log = fresh.open(1, idle(small()));
     for lsn in 1..=200 {
         append(&log, lsn);
         if lsn % 10 == 0 {
@@ -186,7 +192,7 @@ fn a_log_goes_on_in_a_segment_of_its_own() {
 #[test]
 fn a_record_may_be_larger_than_all_settings() {
     let fresh = Fresh::new("large");
-    let log = fresh.open(1, small());
+    let log = fresh.open(1, idle(small()));
     let large: Vec<u8> = (0..3_000_000).map(|at| (at / 7) as u8).collect();
     append(&log, 1);
     log.append(|out| out.extend_from_slice(&large));
@@ -194,6 +200,24 @@ fn a_record_may_be_larger_than_all_settings() {
     log.wait(3).unwrap();
     let (records, _) = fresh.read_from(1);
     assert_eq!(vec![(1, record(1)), (2, large), (3, record(3))], records);
+}
+
+#[test]
+fn much_is_written_though_nobody_wants_it() {
+    let fresh = Fresh::new("much");
+    let log = fresh.open(1, idle(LogSettings { unsynced_bytes: 3 << 20, ..LogSettings::default() }));
+    // Also out of the sleep after somebody waited.
+    for round in 0..2 {
+        for _ in 0..8 {
+            log.append(|out| out.resize(out.len() + (1 << 20), 1));
+        }
+        let written = 9 * round + 8;
+        while log.queued_bytes() > 0 || log.durable() + 3 < written {
+            std::thread::yield_now();
+        }
+        log.wait(log.append(|out| out.push(1))).unwrap();
+    }
+    assert_eq!(18, log.durable());
 }
 
 #[test]
@@ -216,7 +240,7 @@ fn an_encoder_that_panics_leaves_no_record() {
 #[test]
 fn many_append_and_wait_at_once() {
     let fresh = Fresh::new("many");
-    let log = fresh.open(1, small());
+    let log = fresh.open(1, idle(small()));
     let threads: Vec<_> = (0..8_u8)
         .map(|thread| {
             let log = log.clone();

@@ -3,19 +3,23 @@
 //! [`Log`] is what the store holds: `append` queues a record and never waits; a thread of the log's own writes and syncs
 //! (`writer.rs`). [`read`] gives the records back after a crash. The bytes are drawn in docs/formats/wal.md.
 
+mod findings;
 pub mod format;
 mod log;
 mod queue;
 mod reader;
+mod repair;
 pub mod segment;
 mod segment_file;
 mod settings;
 mod window;
 mod writer;
 
+pub use findings::{Cut, Damage, End, ReadError, Start};
 pub use log::{Log, LogError};
 pub use queue::{Condition, Listener};
-pub use reader::{Cut, Damage, End, ReadError, Reader, Start, read, repair, settle};
+pub use reader::{Reader, Visit, read};
+pub use repair::{repair, settle};
 pub use settings::LogSettings;
 
 #[cfg(test)]

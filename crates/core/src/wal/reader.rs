@@ -1,5 +1,6 @@
 //! Reads a log back: every record once and in order, and what is wrong with it.
 
+use super::findings::{Cut, Damage, End, ReadError, Start, Tail};
 use super::format::{
     self, BadHeader, GROUP_HEADER_BYTES, GROUP_MAGIC, GroupHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
 };
@@ -7,128 +8,10 @@ use super::segment::{self, Segment};
 use super::window::Window;
 use super::{Lsn, StoreId};
 use crate::env::Files;
-use std::fmt;
 use std::io;
 
-/// Where to begin, and whose log it should be.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Start {
-    /// The first record that is wanted; 0 and 1 say all.
-    pub from: Lsn,
-    /// The store's id, if it is known from elsewhere.
-    pub id: Option<StoreId>,
-}
-
-/// How far the log goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
-    /// LSN of the record that comes next.
-    pub next: Lsn,
-    /// The store that the log belongs to; none if there is no log.
-    pub id: Option<StoreId>,
-    /// A torn tail that [`settle`] cuts.
-    pub cut: Option<Cut>,
-    /// What may not be durable although it was read.
-    tail: Option<Tail>,
-}
-
-/// A torn tail: what a crash left of writes that nobody was promised.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// The segment's file.
-    pub file: String,
-    /// Where the last good group ends.
-    pub offset: u64,
-    /// How much follows.
-    pub bytes: u64,
-}
-
-/// The end of the last segment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Tail {
-    file: String,
-    /// Groups from here on were not known to be durable by any later one.
-    unsure: u64,
-    /// Where the last good group ends.
-    end: u64,
-}
-
-/// A log that does not have what it should have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// The segment's file.
-    pub file: String,
-    /// Where it is no good.
-    pub offset: u64,
-    /// What is wrong, in words.
-    pub what: String,
-    /// The first record that cannot be read.
-    pub from: Lsn,
-    /// A record after it that can be read, and would be lost, too, by cutting here, if there is one.
-    pub resumes: Option<Lsn>,
-    /// Bytes of the log from there on, in this segment and those after it.
-    pub bytes: u64,
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the log is damaged: {} at offset {}: {}; changes from {} on",
-            self.file, self.offset, self.what, self.from
-        )?;
-        if let Some(resumes) = self.resumes {
-            write!(f, " cannot be read, those from {resumes} on can")?;
-        }
-        write!(f, ": cutting the log there loses them ({} bytes)", self.bytes)
-    }
-}
-
-/// Why a log was not read to its end.
-#[derive(Debug)]
-pub enum ReadError<E> {
-    /// A file cannot be read.
-    Io {
-        /// Its name.
-        file: String,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// The log is damaged; [`repair`] cuts it.
-    Damage(Damage),
-    /// A segment of another store or a later version, which no repair should touch.
-    Foreign {
-        /// The segment's file.
-        file: String,
-        /// Why it is not ours.
-        what: String,
-    },
-    /// The visitor did not want to go on.
-    Visit {
-        /// The record that it was given.
-        lsn: Lsn,
-        /// What it said.
-        error: E,
-    },
-}
-
-impl<E: fmt::Display> fmt::Display for ReadError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ReadError::Io { file, error } => write!(f, "cannot read {file}: {error}"),
-            ReadError::Damage(damage) => damage.fmt(f),
-            ReadError::Foreign { file, what } => write!(f, "{file}: {what}"),
-            ReadError::Visit { lsn, error } => write!(f, "change {lsn} of the log: {error}"),
-        }
-    }
-}
-
-impl<E> ReadError<E> {
-    fn io(file: &str) -> impl FnOnce(io::Error) -> ReadError<E> {
-        let file = file.to_string();
-        move |error| ReadError::Io { file, error }
-    }
-}
+/// What is done with a record.
+pub type Visit<'a, E> = dyn FnMut(Lsn, &[u8]) -> Result<(), E> + 'a;
 
 /// Gives all records from `start` on to `visit`, and tells `progress` how many bytes of how many are read.
 ///
@@ -138,7 +21,7 @@ pub fn read<E>(
     files: &dyn Files,
     start: Start,
     progress: &mut dyn FnMut(u64, u64),
-    visit: &mut dyn FnMut(Lsn, &[u8]) -> Result<(), E>,
+    visit: &mut Visit<'_, E>,
 ) -> Result<End, ReadError<E>> {
     let mut reader = Reader::open(files, start)?;
     let mut told = 0;
@@ -463,59 +346,4 @@ pub(super) fn holds_records(files: &dyn Files, segment: &Segment) -> io::Result<
         Some(group) if group.records > 0 => is_good(&mut window, offset + GROUP_HEADER_BYTES as u64, &group)?,
         _ => false,
     })
-}
-
-/// Makes what was read durable, and cuts a torn tail off. The store may take changes only after this: what was read may
-/// have been in the system's memory only, and a later record must not outlive an earlier one.
-///
-/// # Errors
-/// The last segment cannot be written or synced.
-pub fn settle(files: &dyn Files, end: &End) -> io::Result<()> {
-    if let Some(Tail { file, unsure, end, .. }) = &end.tail {
-        rewrite(files, file, *unsure, *end)?;
-    }
-    files.sync_directory()
-}
-
-/// Writes a part of a file anew, and ends the file there. Syncing alone would not do: after a sync that failed the system
-/// takes for clean what is in its memory and not on the disk.
-fn rewrite(files: &dyn Files, name: &str, from: u64, end: u64) -> io::Result<()> {
-    let mut window = Window::new(files.open(name)?)?;
-    let mut file = files.modify(name)?;
-    let mut offset = from;
-    while offset < end {
-        let Some(bytes) = window.some(offset)? else { break };
-        let bytes = &bytes[..bytes.len().min((end - offset) as usize)];
-        file.write_at(offset, bytes)?;
-        offset += bytes.len() as u64;
-    }
-    file.truncate(end)?;
-    file.sync()
-}
-
-fn truncate(files: &dyn Files, name: &str, length: u64) -> io::Result<()> {
-    let mut file = files.modify(name)?;
-    file.truncate(length)?;
-    file.sync()
-}
-
-/// Cuts a log where it is damaged. Segments after that are set aside under other names; in the segment itself what
-/// follows is lost.
-///
-/// # Errors
-/// A file cannot be written.
-pub fn repair(files: &dyn Files, damage: &Damage) -> io::Result<()> {
-    let segments = segment::list(files)?;
-    let Some(at) = segments.iter().position(|segment| segment.name == damage.file) else {
-        return Err(io::ErrorKind::NotFound.into());
-    };
-    // Without groups a segment says nothing, and in a missing one's place it would be in the way.
-    let keep = usize::from(damage.offset > SEGMENT_HEADER_BYTES as u64);
-    for segment in segments[at + keep..].iter().rev() {
-        files.rename(&segment.name, &format!("{}.damaged", segment.name))?;
-    }
-    if keep == 1 {
-        truncate(files, &damage.file, damage.offset)?;
-    }
-    files.sync_directory()
 }

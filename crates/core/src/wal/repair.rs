@@ -1,0 +1,63 @@
+//! What is done to a log after it was read: its end made durable, a torn tail or damage cut off.
+
+use super::findings::{Damage, End, Tail};
+use super::format::SEGMENT_HEADER_BYTES;
+use super::segment;
+use super::window::Window;
+use crate::env::Files;
+use std::io;
+
+/// Makes what was read durable, and cuts a torn tail off. The store may take changes only after this: what was read may
+/// have been in the system's memory only, and a later record must not outlive an earlier one.
+///
+/// # Errors
+/// The last segment cannot be written or synced.
+pub fn settle(files: &dyn Files, end: &End) -> io::Result<()> {
+    if let Some(Tail { file, unsure, end, .. }) = &end.tail {
+        rewrite(files, file, *unsure, *end)?;
+    }
+    files.sync_directory()
+}
+
+/// Writes a part of a file anew, and ends the file there. Syncing alone would not do: after a sync that failed the system
+/// takes for clean what is in its memory and not on the disk.
+fn rewrite(files: &dyn Files, name: &str, from: u64, end: u64) -> io::Result<()> {
+    let mut window = Window::new(files.open(name)?)?;
+    let mut file = files.modify(name)?;
+    let mut offset = from;
+    while offset < end {
+        let Some(bytes) = window.some(offset)? else { break };
+        let bytes = &bytes[..bytes.len().min((end - offset) as usize)];
+        file.write_at(offset, bytes)?;
+        offset += bytes.len() as u64;
+    }
+    file.truncate(end)?;
+    file.sync()
+}
+
+fn truncate(files: &dyn Files, name: &str, length: u64) -> io::Result<()> {
+    let mut file = files.modify(name)?;
+    file.truncate(length)?;
+    file.sync()
+}
+
+/// Cuts a log where it is damaged. Segments after that are set aside under other names; in the segment itself what
+/// follows is lost.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn repair(files: &dyn Files, damage: &Damage) -> io::Result<()> {
+    let segments = segment::list(files)?;
+    let Some(at) = segments.iter().position(|segment| segment.name == damage.file) else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    // Without groups a segment says nothing, and in a missing one's place it would be in the way.
+    let keep = usize::from(damage.offset > SEGMENT_HEADER_BYTES as u64);
+    for segment in segments[at + keep..].iter().rev() {
+        files.rename(&segment.name, &format!("{}.damaged", segment.name))?;
+    }
+    if keep == 1 {
+        truncate(files, &damage.file, damage.offset)?;
+    }
+    files.sync_directory()
+}
