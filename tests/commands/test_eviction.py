@@ -69,10 +69,10 @@ def what_needs_memory_is_refused(stage: Stage) -> None:
             SET s 2 | APPEND s x | INCR s | GETSET s 3 | SETRANGE s 5 x | RPUSH l 4 | SADD set 9 | HSET h g 1
             ZADD z 2 b | HINCRBY h f 1 | LINSERT l BEFORE 1 0 | COPY s t | RENAME s t | RENAME t s | MSET a 1 b 2
             SETEX a 10 x | GET s | LPOP l | SREM set 1 | HDEL h f | ZREM z a | EXPIRE s 1000 | PERSIST s | TTL s
-            GETDEL s | EXISTS s
-            BITOP NOT d s | SORT l STORE d | SUNIONSTORE d set | LMOVE l l LEFT RIGHT | SPOP set | DBSIZE | PING | SET
-            SELECT 1 | SELECT 0 | PUBLISH c m | EVAL return(1) 0 | EVAL return(redis.call('GET','l2')) 0 | SCRIPT FLUSH
-            MULTI | GET l | SET a b | DISCARD | MULTI | PING | EXEC | MULTI | EXEC | WATCH l | UNWATCH
+            GETDEL s | EXISTS s | BITOP NOT d s | SORT l STORE d | SUNIONSTORE d set | LMOVE l l LEFT RIGHT
+            SPOP set | DBSIZE | PING | SET | SELECT 1 | SELECT 0 | PUBLISH c m | EVAL return(1) 0
+            EVAL return(redis.call('GET','l2')) 0 | SCRIPT FLUSH | MULTI | GET l | SET a b | DISCARD | MULTI | PING
+            EXEC | MULTI | EXEC | WATCH l | UNWATCH
             """
         ):
             client(*command.split())

@@ -500,7 +500,7 @@ mod tests {
     fn a_big_set_is_edited_while_it_is_saved_and_nobody_waits_for_it() {
         let mut keyspace = Keyspace::new(1);
         let member = |n: usize| format!("member {n}").into_bytes();
-        let members: Packed = (0..20_000).map(member).collect::<Vec<_>>().iter().map(|m| &m[..]).collect();
+        let members: Packed = (0..60_000).map(member).collect::<Vec<_>>().iter().map(|m| &m[..]).collect();
         keyspace.apply(0, b"big", Op::Set(SetOp::Add(members))).unwrap();
         let then = keyspace.digest();
         let mut pass = Pass::begin(&mut keyspace).unwrap();
