@@ -25,7 +25,11 @@ POLICIES.append("volatile-ttl")
 
 @contextmanager
 def settings_kept(admin: Actor) -> Iterator[None]:
-    """Puts back what the other tests expect."""
+    """Puts back what the other tests expect.
+
+    Begins when what was flushed before is free: until then nobody knows whether memory is short, and nothing is refused.
+    """
+    _wait_freed(admin)
     try:
         yield
     finally:
@@ -125,6 +129,7 @@ def each_policy_takes_what_it_says(stage: Stage) -> None:
     with settings_kept(client):
         for policy in POLICIES:
             client("CONFIG", "SET", "maxmemory-policy", policy, "maxmemory-eviction-tenacity", 100)
+            _wait_freed(client)
             for i in range(20):
                 client("SET", f"key:{i}", "v", *(("EX", 1000) if i % 2 else ()))
                 if i % 5 == 0:
@@ -237,8 +242,15 @@ def _wait_used(connection: Connection, least: int) -> None:
     raise AssertionError(f"{_used(connection)} bytes are used, not {least}")
 
 
-def _info(actor: Actor, field: str) -> str:
-    lines = bytes(actor.quietly("INFO", "stats")).decode().splitlines()
+def _wait_freed(actor: Actor) -> None:
+    for _ in range(10_000):
+        if _info(actor, "lazyfree_pending_objects", "memory") == "lazyfree_pending_objects:0":
+            return
+    raise AssertionError("what was flushed is not freed")
+
+
+def _info(actor: Actor, field: str, section: str = "stats") -> str:
+    lines = bytes(actor.quietly("INFO", section)).decode().splitlines()
     return next(line for line in lines if line.startswith(field + ":"))
 
 
