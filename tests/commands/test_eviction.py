@@ -27,7 +27,8 @@ POLICIES.append("volatile-ttl")
 def settings_kept(admin: Actor) -> Iterator[None]:
     """Puts back what the other tests expect.
 
-    Begins when what was flushed before is free: until then nobody knows whether memory is short, and nothing is refused.
+    Begins when what was flushed before is free: until then nobody knows whether memory
+    is short, and nothing is refused.
     """
     _wait_freed(admin)
     try:
