@@ -54,8 +54,16 @@ def _beside_valkey() -> Iterable[Target]:
     yield Target(2, "eval-get-p16", "rate", "EVAL of one GET: speed", at_least=2.0, beside="valkey")
 
 
+def _durable() -> Iterable[Target]:
+    for peer in ("valkey", "redis"):
+        yield Target(4, "set-sync-p1", "rate", "SET at sync, pipeline 1", at_least=1.15, beside=peer)
+        yield Target(4, "set-sync-p16", "rate", "SET at sync, pipeline 16", at_least=1.5, beside=peer)
+        yield Target(4, "set-interval-p16", "rate", "SET at interval, pipeline 16", at_least=1.2, beside=peer)
+
+
 TARGETS: tuple[Target, ...] = (
     *_beside_valkey(),
+    *_durable(),
     Target(2, "select-p16", "rate", "SELECT by key: requests/s", at_least=500_000),
     Target(3, "sql-point", "per_second", "SELECT by key in one process", at_least=2.0, beside="sqlite"),
     Target(3, "sql-insert", "per_second", "INSERT by executemany", at_least=1.5, beside="sqlite"),
