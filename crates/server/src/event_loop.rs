@@ -42,14 +42,12 @@ impl Shared {
 
 /// Serves until stopped, then closes all connections.
 pub fn run(shared: &Shared) -> io::Result<()> {
+    let mut unasked = 0;
     while !shared.stop.load(Ordering::Acquire) && !shared.store.is_closed() {
-        wait(shared)?;
+        wait(shared, &mut unasked)?;
         execute(shared);
         let ended = shared.sockets.lock().finish_turn();
         close_sessions(shared, &ended);
-        if let Some(log) = shared.store.log() {
-            announce(shared, log);
-        }
     }
     if let Some(log) = shared.store.log() {
         // What was promised is kept before the connections are closed. If the log has failed they are told nothing.
@@ -61,8 +59,13 @@ pub fn run(shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
+/// Turns after which the log is told what is waited for, although there are requests that could share its sync.
+const UNASKED_TURNS_MAX: u32 = 8;
+
 /// Waits until a socket has something, or a reply may leave.
-fn wait(shared: &Shared) -> io::Result<()> {
+///
+/// The log is told what is waited for when nothing else is to be done: requests that are there already share its sync.
+fn wait(shared: &Shared, unasked: &mut u32) -> io::Result<()> {
     let Some(log) = shared.store.log() else { return shared.sockets.lock().wait() };
     // The disk is slower than the clients: nothing more is read from them until it has caught up.
     while log.queued_bytes() > limits::LOG_QUEUE_BYTES_MAX && !shared.stop.load(Ordering::Acquire) {
@@ -70,6 +73,23 @@ fn wait(shared: &Shared) -> io::Result<()> {
     }
     let mut sockets = shared.sockets.lock();
     release(&mut sockets, log);
+    let awaited = sockets.awaited();
+    if awaited > 0 && *unasked < UNASKED_TURNS_MAX {
+        *unasked += 1;
+        sockets.poll()?;
+        release(&mut sockets, log);
+        if sockets.in_turn(0).is_some() {
+            return Ok(());
+        }
+    }
+    *unasked = 0;
+    // Before the log is told: whoever sees progress after that rings.
+    shared.awaits_log.store(awaited > 0, Ordering::SeqCst);
+    if awaited > 0 {
+        log.want(awaited);
+        // And what was done before is seen here.
+        release(&mut sockets, log);
+    }
     sockets.wait()?;
     release(&mut sockets, log);
     Ok(())
@@ -82,16 +102,6 @@ fn release(sockets: &mut Sockets, log: &Log) {
     // Not from its condition: after a failure the log still tries to save what is waited for.
     let has_failed = matches!(log.poll(log.last()), Some(Err(_)));
     sockets.release(log.durable(), has_failed);
-}
-
-/// Tells the log what is waited for.
-fn announce(shared: &Shared, log: &Log) {
-    let awaited = shared.sockets.lock().awaited();
-    // Before the log is told: whoever sees progress after that rings, and progress before it is seen by `wait`.
-    shared.awaits_log.store(awaited > 0, Ordering::SeqCst);
-    if awaited > 0 {
-        log.want(awaited);
-    }
 }
 
 fn close_sessions(shared: &Shared, ended: &[u64]) {

@@ -102,6 +102,11 @@ impl Sockets {
         Ok(())
     }
 
+    /// Reads what has arrived, without waiting.
+    pub fn poll(&mut self) -> io::Result<()> {
+        self.poll_and_receive(Some(Duration::ZERO))
+    }
+
     fn poll_and_receive(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         if let Err(error) = self.poll.poll(&mut self.events, timeout)
             && error.kind() != io::ErrorKind::Interrupted
