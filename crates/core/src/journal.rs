@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// The store's log. Without one there is nothing to wait for.
 pub struct Journal {
     log: Option<Log>,
+    /// A record that the log did not take, because it failed between the gate and the end of the command; 0: there is none.
+    /// Whoever waits for it learns that it is not safe.
+    lost: Lsn,
     /// Without a log: the number of the last checkpoint.
     pub unlogged: Lsn,
     /// Checkpoints: the last one and the one that runs.
@@ -73,7 +76,7 @@ impl Saves {
 impl Journal {
     /// A store without a log, opened at `now_s`.
     pub fn none(now_s: i64) -> Journal {
-        Journal { log: None, unlogged: 0, saves: Saves { last_s: now_s, ..Saves::default() } }
+        Journal { log: None, lost: 0, unlogged: 0, saves: Saves { last_s: now_s, ..Saves::default() } }
     }
 
     /// Writes effects to `log` from now on.
@@ -89,11 +92,14 @@ impl Journal {
 
     /// Writes an effect down.
     #[inline]
-    pub fn record(&self, effect: &Effect) {
+    pub fn record(&mut self, effect: &Effect) {
         if let Some(log) = &self.log
             && redo::has_redo(effect)
         {
-            log.append(|out| redo::encode(effect, out));
+            let lsn = log.append(|out| redo::encode(effect, out));
+            if log.last() < lsn {
+                self.lost = lsn;
+            }
         }
     }
 
@@ -105,7 +111,10 @@ impl Journal {
     pub fn promise(&self, session: &mut Session, usual: Durability) -> Lsn {
         match &self.log {
             None => 0,
-            Some(log) => promise(log, session.promise.take().or(session.durability).unwrap_or(usual)),
+            Some(log) => {
+                let last = log.last().max(self.lost);
+                promise(log, last, session.promise.take().or(session.durability).unwrap_or(usual))
+            }
         }
     }
 
@@ -123,7 +132,7 @@ impl Journal {
     #[inline]
     pub fn check_read(&self, session: &mut Session, usual: Durability, sees_data: bool) -> Result<()> {
         match &self.log {
-            Some(log) if log.condition() == Condition::Failed && log.durable() < log.last() => {
+            Some(log) if log.condition() == Condition::Failed && log.durable() < log.last().max(self.lost) => {
                 session.promise = Some(Durability::None);
                 check_lost(session.durability.unwrap_or(usual), sees_data)
             }
@@ -143,8 +152,7 @@ fn check_lost(durability: Durability, sees_data: bool) -> Result<()> {
 }
 
 #[inline]
-fn promise(log: &Log, durability: Durability) -> Lsn {
-    let last = log.last();
+fn promise(log: &Log, last: Lsn, durability: Durability) -> Lsn {
     // Also when the log has failed meanwhile: then it is waited for in vain, and the reply does not leave.
     if durability == Durability::Sync && log.durable() < last { last } else { 0 }
 }

@@ -6,7 +6,7 @@ use crate::wake::{ConnectionWaker, WakeQueue};
 use parking_lot::Mutex;
 use peryton_core::limits;
 use peryton_core::session::Door;
-use peryton_core::store::{Baton, Log, Store};
+use peryton_core::store::{Baton, Log, Lsn, Store};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -99,8 +99,9 @@ fn wait(shared: &Shared, unasked: &mut u32) -> io::Result<()> {
 const LOG_PAUSE: Duration = Duration::from_millis(1);
 
 fn release(sockets: &mut Sockets, log: &Log) {
-    // Not from its condition: after a failure the log still tries to save what is waited for.
-    let has_failed = matches!(log.poll(log.last()), Some(Err(_)));
+    // Not from its condition: after a failure the log still tries to save what is waited for. Nor from its last record: it
+    // may not have taken the one that is waited for.
+    let has_failed = matches!(log.poll(Lsn::MAX), Some(Err(_)));
     sockets.release(log.durable(), has_failed);
 }
 

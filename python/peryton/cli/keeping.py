@@ -19,7 +19,7 @@ from peryton.porting import target as places
 def check(directory: str, *, repair: bool) -> None:
     """Tells what is in a directory; leaves with code 1 if something is wrong."""
     report = _read(directory, repair=repair)
-    found = f"{report['keys']:,} keys and {report['rows']:,} rows in {report['tables']:,} tables"
+    found = _contents(report)
     if report["trouble"] is None:
         _tell_good(directory, found, report)
         return
@@ -74,7 +74,14 @@ def restore(source: str, directory: str) -> None:
     shutil.copytree(source, place, ignore=shutil.ignore_patterns("LOCK", "backups", "*.tmp", "*.damaged"))
     for path in (*place.iterdir(), place, place.parent):
         _sync(path)
-    click.echo(f"{place}: {report['keys']:,} keys and {report['rows']:,} rows in {report['tables']:,} tables")
+    click.echo(f"{place}: {_contents(report)}")
+
+
+def _contents(report: dict[str, Any]) -> str:
+    keys, rows, tables = (
+        f"{report[name]:,} {name[:-1] if report[name] == 1 else name}" for name in ("keys", "rows", "tables")
+    )
+    return f"{keys} and {rows} in {tables}"
 
 
 def _new(path: str) -> Path:

@@ -1,10 +1,10 @@
-//! Commands about what is on disk: SAVE, BGSAVE, BGREWRITEAOF, LASTSAVE, DURABILITY; and INFO's section about it.
+//! Commands about what is on disk: SAVE, BGSAVE, BGREWRITEAOF, BACKUP, LASTSAVE, DURABILITY; and INFO's section about it.
 
 use super::arguments::is;
 use super::context::Context;
 use super::info::Lines;
 use super::spec::{Flags, Group, Keys, Run, Spec};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::journal::Backup;
 use crate::reply::Reply;
 use crate::session::{Blocked, Durability, Elsewhere};
@@ -92,7 +92,7 @@ fn wait_for(ticket: Arc<dyn Elsewhere>) -> Blocked {
         request: Vec::new(),
         keys: Vec::new(),
         deadline_ms: None,
-        on_timeout: Reply::Ok,
+        on_timeout: Error::new(Code::Cancelled, "the wait was ended; what is being written goes on").into(),
         elsewhere: Some(ticket),
         sweep: None,
     }

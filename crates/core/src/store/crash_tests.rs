@@ -167,6 +167,34 @@ fn a_failed_sync_stops_writes_and_reads_go_on() {
     assert_eq!(Reply::Ok, client.call(&["SET", "b", "1"]));
 }
 
+/// The log may fail when a command has passed the gate and is not at its end: the change is made, and the log does not
+/// take its record. Who made it must not be told that it is safe, although all records that there are were rescued.
+#[test]
+fn a_change_that_the_log_did_not_take_is_not_promised() {
+    let files = SimulatedFiles::new(5);
+    let client = open(&files).unwrap();
+    files.fail(Operation::Sync, 1, ErrorKind::Other);
+    client.call(&["SET", "a", "rescued"]);
+    let promise = |client: &Client| client.store.enter().activate(client.session).unwrap().promise();
+    client.store.keep(promise(&client)).unwrap();
+    let log = client.store.log().unwrap();
+    assert_eq!((Condition::Failed, log.last()), (log.condition(), log.durable()));
+    {
+        let mut baton = client.store.enter();
+        let state = baton.state();
+        let (mut effect, now_ms) = (state.new_effect(), state.clock.now_ms);
+        assert!(state.keyspace.keys(0, now_ms, &mut effect.keys).remove(b"a"));
+        effect.keys.dirty = 1;
+        dispatch::commit_alone(state, effect);
+    }
+    assert!(client.store.keep(promise(&client)).is_err());
+    let Reply::Error(error) = client.call(&["EXISTS", "a"]) else { panic!("what is not safe is shown") };
+    assert_eq!(Code::MisConf, error.code);
+    let after = files.crash(1);
+    drop(client);
+    assert_eq!(Reply::bulk("rescued"), open(&after).unwrap().call(&["GET", "a"]));
+}
+
 #[test]
 fn a_full_disk_refuses_writes_until_there_is_room() {
     let files = SimulatedFiles::new(4);
