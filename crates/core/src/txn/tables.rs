@@ -16,6 +16,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Rows that the build of an index reads between two looks at anything else.
 const INDEX_ROWS_AT_ONCE: usize = 1 << 16;
 
+/// An index on its way.
+pub struct Building {
+    before: Arc<TableDef>,
+    def: TableDef,
+    build: Box<dyn IndexBuild>,
+}
+
+impl Building {
+    /// Works on some more rows; true when the index can be finished.
+    pub fn run(&mut self) -> Result<bool> {
+        self.build.run(INDEX_ROWS_AT_ONCE)
+    }
+}
+
 /// The catalog and the engine that keeps the rows.
 pub struct Tables {
     /// What tables there are.
@@ -406,38 +420,57 @@ impl Tables {
         Ok(freed)
     }
 
-    /// Builds an index over the rows there are and adds it to its table.
-    pub fn create_index(&mut self, table: &str, mut index: IndexDef, changes: &mut TableChanges) -> Result<()> {
+    /// Begins to build an index over the rows there are. While it runs, nothing else may change the tables; then it is
+    /// finished or abandoned.
+    pub fn begin_index(&mut self, table: &str, mut index: IndexDef) -> Result<Building> {
         self.refuse_if_busy()?;
         let before = self.table(table)?.clone();
         index.id = self.catalog.next_index_id();
-        let def = self.add_index(&before, index)?;
+        self.begin_building(before, &index)
+    }
+
+    /// Adds an index whose build has run to its table.
+    pub fn finish_index(&mut self, building: Building, changes: &mut TableChanges) -> Result<()> {
+        let before = building.before.clone();
+        let def = self.finish_building(building)?;
         changes.note_definition(def.id, Some(&def), Some(before), None);
         Ok(())
     }
 
-    fn add_index(&mut self, before: &Arc<TableDef>, index: IndexDef) -> Result<Arc<TableDef>> {
-        let mut def = TableDef::clone(before);
+    /// Gives up a build.
+    pub fn abandon_index(&mut self, building: Building) {
+        self.engine.abandon_index(building.build);
+    }
+
+    fn begin_building(&mut self, before: Arc<TableDef>, index: &IndexDef) -> Result<Building> {
+        let mut def = TableDef::clone(&before);
         def.indexes.push(index.clone());
         def.check()?;
-        let mut build = self.engine.begin_index(def.id, &index)?;
-        let result = loop {
-            match build.run(INDEX_ROWS_AT_ONCE) {
-                Ok(true) => break Ok(()),
-                Ok(false) => {}
-                Err(error) => break Err(error),
-            }
-        };
-        if let Err(error) = result {
-            self.engine.abandon_index(build);
-            return Err(error);
-        }
-        let def = self.catalog.put_table(def)?;
-        if let Err(error) = self.engine.finish_index(build, &def) {
-            self.catalog.put_table(TableDef::clone(before))?;
+        let build = self.engine.begin_index(def.id, index)?;
+        Ok(Building { before, def, build })
+    }
+
+    fn finish_building(&mut self, building: Building) -> Result<Arc<TableDef>> {
+        let def = self.catalog.put_table(building.def)?;
+        if let Err(error) = self.engine.finish_index(building.build, &def) {
+            self.catalog.put_table(TableDef::clone(&building.before))?;
             return Err(error);
         }
         Ok(def)
+    }
+
+    fn add_index(&mut self, before: &Arc<TableDef>, index: &IndexDef) -> Result<Arc<TableDef>> {
+        let mut building = self.begin_building(before.clone(), index)?;
+        loop {
+            match building.run() {
+                Ok(true) => return self.finish_building(building),
+                Ok(false) => {}
+                Err(error) => {
+                    self.abandon_index(building);
+                    return Err(error);
+                }
+            }
+        }
     }
 
     /// Drops an index by name. What it held comes back, as for a table.
@@ -536,7 +569,7 @@ impl Tables {
         }
         for index in &def.indexes {
             if now.index(index.id).is_none() {
-                now = self.add_index(&now, index.clone())?;
+                now = self.add_index(&now, index)?;
             }
         }
         if *now != *def {

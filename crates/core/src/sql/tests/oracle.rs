@@ -81,7 +81,7 @@ impl Pair {
             if !is_query && !fast && self.random.below(2) == 0 {
                 continue;
             }
-            self.ours.sql.fast_path = fast || (!is_query && self.random.below(2) == 0);
+            self.ours.sql.set_fast_path(fast || (!is_query && self.random.below(2) == 0));
             let ours = sorted(self.ask_ours(text, params), ordered);
             let plan = if ours == theirs { String::new() } else { self.describe(text) };
             assert_eq!(theirs, ours, "fast {fast}: {text} {params:?}\n{plan}");
@@ -89,7 +89,7 @@ impl Pair {
                 break;
             }
         }
-        self.ours.sql.fast_path = true;
+        self.ours.sql.set_fast_path(true);
         self.refused += u64::from(theirs.is_none());
     }
 
