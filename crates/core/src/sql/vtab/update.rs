@@ -5,7 +5,7 @@ use super::guard::guarded;
 use crate::error::{Code, Error};
 use crate::sql::run::{Failure, Run};
 use crate::sql::sqlite::{connection, value};
-use crate::sql::write::{self, Given, OnConflict};
+use crate::sql::write::{self, Given, OnConflict, Set};
 use crate::table::datum::DatumRef;
 use crate::table::row_id::RowId;
 use libsqlite3_sys as ffi;
@@ -71,7 +71,9 @@ pub(super) unsafe extern "C" fn x_update(
                     return Err(Error::new(Code::Sql, "a row id cannot be changed").into());
                 }
                 let on_conflict = if on_conflict == OnConflict::Abort { OnConflict::Defer } else { on_conflict };
-                write::update(run, &table.info, RowId(id as u64), &given, on_conflict).map(|_| ())
+                let values = given.iter().enumerate();
+                let sets: Vec<Set<'_>> = values.filter_map(|(i, given)| Some((i, given.value()?))).collect();
+                write::update(run, &table.info, RowId(id as u64), &sets, on_conflict).map(|_| ())
             }
             (DatumRef::Null, [_, new, values @ ..]) => {
                 // SAFETY: the values are those of this call.
