@@ -44,10 +44,15 @@ fn run_until_ready(host: &mut dyn Host, text: &[u8], compiled: &mut Compiled, va
     })
 }
 
+/// Is it a row that is wrong, and not the moment: no memory, no time, another's change?
+fn is_of_a_row(error: &Error) -> bool {
+    matches!(error.code, Code::Constraint | Code::Sql | Code::Limit)
+}
+
 /// The same error, with the number of the group that failed.
 fn of_row(failure: Failure, group: usize) -> Failure {
     match failure {
-        Failure::Error(error) if error.code != Code::Cancelled => {
+        Failure::Error(error) if is_of_a_row(&error) => {
             Failure::Error(Error::new(error.code, format!("row {}: {}", group + 1, error.message)))
         }
         other => other,
@@ -78,7 +83,7 @@ fn insert_all(host: &mut dyn Host, insert: &Insert, values: &[DatumRef<'_>], wid
     let all = in_scope(host, true, |host| fast::insert_many(host, insert, values));
     let Err(Failure::Error(error)) = all else { return all };
     // A row may refer to a later one, so by itself it would be judged too early.
-    if error.code == Code::Cancelled || error.message.contains("FOREIGN KEY") {
+    if !is_of_a_row(&error) || error.message.contains("FOREIGN KEY") {
         return Err(error.into());
     }
     for (group, params) in values.chunks(width).enumerate() {
