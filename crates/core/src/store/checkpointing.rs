@@ -86,6 +86,7 @@ fn begin_if_due(state: &mut State, data: &Data) -> bool {
     (saves.wanted, saves.running, saves.tried_s, saves.dirty_at_begin) = (false, true, now_s, dirty);
     // Who asks while it runs waits for the next one.
     saves.served = std::mem::take(&mut saves.waiting);
+    saves.ending = std::mem::take(&mut saves.ends);
     true
 }
 
@@ -101,10 +102,13 @@ fn end(state: &mut State, result: Result<Written>, took: Duration) {
         Ok(_) => {
             (saves.failed, saves.last_s, saves.dirty_at) = (None, now_s, saves.dirty_at_begin);
             saves.count += 1;
+            // Whoever asked for it is told next, and that wakes the server.
+            state.shutdown_wanted |= std::mem::take(&mut saves.ending);
             Reply::Ok
         }
         Err(error) => {
             saves.failed = Some(error.message.to_string());
+            saves.ending = false;
             state.env.log(3, &error.message);
             error.into()
         }

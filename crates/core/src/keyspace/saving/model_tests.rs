@@ -98,7 +98,8 @@ impl World {
                 let edit = |string: &mut Str, edit: &mut Edit<StrOp>| match kind {
                     0..=1 => drop(string.append(&other, edit).unwrap()),
                     2..=3 => {
-                        drop(string.set_range(random.below(string.len() as u64 + 9) as usize, &other, edit).unwrap())
+                        let at = random.below(string.len() as u64 + 9) as usize;
+                        string.set_range(at, &other, edit).unwrap();
                     }
                     4 => drop(string.set_range(n, &words.concat(), edit).unwrap()),
                     5 => string.grow_to(string.len() + n, edit).unwrap(),
