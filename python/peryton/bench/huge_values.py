@@ -91,9 +91,10 @@ class _Values:
         prober.send_all(self._pushes("SADD", "set", self.members))
         prober.send_all(self._pushes("RPUSH", "list", self.members // _LIST_SHARE))
         part = b"x" * min(_PART_BYTES, self.string_bytes // 2)
-        # Some room is left for APPEND. The first one says how long it will be, so that it is not moved later.
+        # The first one says how long it will be, and then it gets room for APPEND, so that it is not moved later.
         starts = range(0, self.string_bytes - 2 * len(part) + 1, len(part))
         prober.send_all((_packed(("SETRANGE", "string", str(at), part)) for at in reversed(starts)), at_once=1)
+        prober.send_all(iter([_packed(("APPEND", "string", "more"))]))
 
     def _pushes(self, command: str, key: str, count: int) -> Iterator[bytes]:
         for first in range(0, count, _AT_ONCE):

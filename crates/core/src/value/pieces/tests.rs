@@ -159,7 +159,8 @@ fn the_pieces_of_a_value_make_it_again() {
             let before = telling.heard.len();
             telling.piece();
             let bytes = telling.heard.len() - before;
-            assert!(bytes < piece_bytes + 1500, "a piece of {bytes} bytes");
+            // A table shows 16 elements at once, and some more that lie in the same places.
+            assert!(bytes < piece_bytes + 5000, "a piece of {bytes} bytes");
         }
         assert_eq!(value.digest(), telling.value_heard().digest());
     }
