@@ -135,22 +135,46 @@ def _select(bench: Bench) -> Iterator[Result]:
 
 
 def _wire(bench: Bench) -> Iterator[Result]:
-    """SELECT by key beside GET, and sixteen keys in one statement."""
+    """SELECT by key beside GET, and sixteen keys in one statement beside one."""
     rows = bench.scale.rows
     data = Data("table", lambda server, scale: _fill_table(server, scale.rows))
-    one, row = "SELECT a FROM bench WHERE id = ?", b"*2\r\n*1\r\n$1\r\na\r\n*1\r\n:500000\r\n"
-    for pipeline in (1, 64):
-        load = Load((("SQL", one, "%id%"),), (f"id=uniform:1:{rows + 1}",), pipeline=pipeline)
-        title = f"SELECT by key, pipeline {pipeline}"
-        yield bench.throughput(Workload(f"select-p{pipeline}", title, load, row, data, only=(OURS,)))
+    row = b"*1\r\n:500000\r\n"
+
+    def select(keys: int, pipeline: int) -> Result:
+        marks = "= ?" if keys == 1 else f"IN ({', '.join('?' * keys)})"
+        command = ("SQL", f"SELECT a FROM bench WHERE id {marks}", *["%id%"] * keys)
+        load = Load((command,), (f"id=uniform:1:{rows + 1}",), pipeline=pipeline)
+        reply = f"*{keys + 1}\r\n".encode() + b"*1\r\n$1\r\na\r\n" + row * keys
+        name = f"select-p{pipeline}" if keys == 1 else f"select-in-p{pipeline}"
+        title = f"SELECT of {keys} key{'s' * (keys > 1)}, pipeline {pipeline}"
+        return bench.throughput(Workload(name, title, load, reply, data, only=(OURS,)))
+
     load = Load((("GET", SMALL.key()),), SMALL.fields(bench.scale.keys), pipeline=1)
-    get = Workload("wire-get-p1", "GET beside it, pipeline 1", load, _bulk(SMALL.value), SMALL.data(), only=(OURS,))
-    yield bench.throughput(get)
-    many = f"SELECT a FROM bench WHERE id IN ({', '.join('?' * 16)})"
-    rows_reply = b"*17\r\n*1\r\n$1\r\na\r\n" + b"*1\r\n:500000\r\n" * 16
-    for name, command, reply in (("wire-one", (one, "%id%"), row), ("wire-in", (many, *["%id%"] * 16), rows_reply)):
-        load = Load((("SQL", *command),), (f"id=uniform:1:{rows + 1}",), pipeline=16)
-        yield bench.throughput(Workload(name, f"SELECT: {name}, pipeline 16", load, reply, data, only=(OURS,)))
+    get = bench.throughput(
+        Workload("wire-get-p1", "GET beside it, pipeline 1", load, _bulk(SMALL.value), SMALL.data(), only=(OURS,))
+    )
+    yield get
+    for pipeline in (1, 64):
+        one, many = select(1, pipeline), select(_KEYS_AT_ONCE, pipeline)
+        yield one
+        yield many
+        if pipeline == 1:
+            yield _beside("select-beside-get", "SELECT of one key, beside GET", one, "get", get)
+        title = f"rows of {_KEYS_AT_ONCE} keys in one IN, beside one key at a time, pipeline {pipeline}"
+        yield _beside(f"in-beside-one-p{pipeline}", title, many, "one key", one, weight=_KEYS_AT_ONCE)
+
+
+_KEYS_AT_ONCE = 16
+
+
+def _beside(name: str, title: str, ours: Result, what: str, other: Result, weight: int = 1) -> Result:
+    """Two workloads of ours as one result; each request of the first counts for `weight`."""
+    result = Result(name, title)
+    pairs = ((OURS, ours, weight), (what, other, 1))
+    for contender, measured, times in pairs:
+        for rate in measured.figures.get(OURS, {}).get("rate", []):
+            result.add(contender, {"per_second": rate * times})
+    return result
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

@@ -72,6 +72,10 @@ TARGETS: tuple[Target, ...] = (
     Target(3, "sql-group", "per_second", "GROUP BY", at_least=1.0, beside="sqlite"),
     Target(3, "sql-join", "per_second", "join by key", at_least=1.0, beside="sqlite"),
     Target(3, "sql-join-hash", "per_second", "join without index", at_least=1.0, beside="sqlite"),
+    Target(3, "select-beside-get", "per_second", "SELECT by key, pipeline 1", at_least=0.9, beside="get"),
+    Target(
+        3, "in-beside-one-p1", "per_second", "16 keys in one IN over the wire, rows", at_least=6.0, beside="one key"
+    ),
     Target(3, "select-p64", "rate", "SELECT by key at pipeline 64, requests/s", at_least=1_000_000),
     Target(2, "key-memory", "used_bytes", "memory of a key (used_memory)", at_most=1.0, beside="valkey"),
     Target(2, "key-memory", "used_bytes", "memory of a key, bytes", at_most=80.0),

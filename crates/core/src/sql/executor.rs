@@ -522,6 +522,7 @@ fn run_statement(host: &mut dyn Host, text: &[u8], mut statement: Statement, par
 fn row_count(reply: &Reply) -> u64 {
     match reply {
         Reply::Array(rows) => rows.len().saturating_sub(1) as u64,
+        Reply::Rows(rows) => rows.len() as u64,
         Reply::Int(changed) => (*changed).max(0) as u64,
         _ => 0,
     }
