@@ -8,8 +8,10 @@ from click.testing import CliRunner
 
 from peryton.bench import peers
 from peryton.bench.cli import bench
+from peryton.bench.data import SMALL
+from peryton.bench.load import Load
 from peryton.bench.runner import TINY, Bench, Workload
-from peryton.bench.suites import SMALL, SUITES, Load
+from peryton.bench.suites import SUITES
 from peryton.bench.verdict import TARGETS
 
 

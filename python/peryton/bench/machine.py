@@ -52,6 +52,17 @@ def rss_bytes(pid: int) -> int:
     return int((_first(f"/proc/{pid}/status", "VmRSS") or "0 kB").split()[0]) * 1024
 
 
+def reset_peak(pid: int) -> None:
+    """Begins anew to watch a process's highest memory; where that is not allowed, it goes on from its start."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def peak_rss_bytes(pid: int) -> int:
+    """The most memory in RAM that a process has had since `reset_peak`."""
+    return int((_first(f"/proc/{pid}/status", "VmHWM") or "0 kB").split()[0]) * 1024
+
+
 @contextlib.contextmanager
 def on_core(core: int | None) -> Iterator[None]:
     """Keeps this thread, and the processes that it starts meanwhile, on one core (the first is 0); None: anywhere."""
