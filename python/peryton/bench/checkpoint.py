@@ -98,7 +98,7 @@ def _measure(bench: Bench, mix: Mix, servers: dict[str, Server], result: Result)
                     paced = replace(load, rate=peak / 2, slot_s=_SLOT_S)
                     _round(bench, servers[name], paced, result)
     result.notes.append(
-        "kept: replies during the save / requests due; p99 growth: during / before; late p99: of the generator's sending; "
+        "kept: replies during the save / requests due; p99 growth: during / before; late p99: how late it was sent; "
         "rss during: the highest, for Redis and Valkey with what their child copied (rdb_last_cow_size)"
     )
 
