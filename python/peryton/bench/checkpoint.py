@@ -29,6 +29,10 @@ _QUIET = {OURS: (("checkpoint-log-bytes", 0), ("checkpoint-seconds", 0))}
 _QUIET_PEER = (("auto-aof-rewrite-percentage", 0),)
 
 
+#: Peryton's thread that saves.
+_SAVER = "peryton-saver"
+
+
 @dataclass(frozen=True)
 class Mix:
     """What is asked, all alike often."""
@@ -74,9 +78,10 @@ def run(bench: Bench) -> Iterator[Result]:
 
 
 def prepare(server: Server) -> None:
-    """Sees to it that the server saves only when it is told to."""
+    """Sees to it that the server saves only when it is told to, and not at the priority of an urgent bench."""
     for setting, value in _QUIET.get(server.name, _QUIET_PEER):
         server.command("CONFIG", "SET", setting, value)
+    machine.spare_background(server.pid, _SAVER)
 
 
 def _measure(bench: Bench, mix: Mix, servers: dict[str, Server], result: Result) -> None:

@@ -63,6 +63,17 @@ def peak_rss_bytes(pid: int) -> int:
     return int((_first(f"/proc/{pid}/status", "VmHWM") or "0 kB").split()[0]) * 1024
 
 
+def spare_background(pid: int, thread: str) -> None:
+    """Where the bench is urgent, a process's background does not share in it: threads of that name, and children."""
+    if os.sched_getscheduler(0) != os.SCHED_RR:
+        return
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            is_background = thread in (task / "comm").read_text()
+            policy = os.SCHED_OTHER if is_background else os.SCHED_RR | os.SCHED_RESET_ON_FORK
+            os.sched_setscheduler(int(task.name), policy, os.sched_param(0 if is_background else 1))
+
+
 @contextlib.contextmanager
 def on_core(core: int | None) -> Iterator[None]:
     """Keeps this thread, and the processes that it starts meanwhile, on one core (the first is 0); None: anywhere."""

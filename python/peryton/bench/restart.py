@@ -47,7 +47,7 @@ def run(bench: Bench) -> Iterator[Result]:
                 if name not in result.failed:
                     with bench.failing(result, name):
                         bench.tell(f"{name}: starting with {millions(count)} keys")
-                        _restart(server, count, result, indexes_s)
+                        measure(server, count, result, indexes_s)
     yield result
 
 
@@ -61,7 +61,7 @@ def _fill(bench: Bench, server: Server) -> None:
     server.halt()
 
 
-def _restart(server: Server, count: int, result: Result, indexes_s: float) -> None:
+def measure(server: Server, count: int, result: Result, indexes_s: float) -> None:
     """Starts it and asks until it answers; together with SQLite's share where it has no tables."""
     begun = time.monotonic()
     server.restart(_START_S_MAX)
