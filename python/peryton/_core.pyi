@@ -61,7 +61,7 @@ class Store:
 class Statements:
     """Runs SQL statements on a store."""
 
-    def __call__(self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> Rows:
+    def run(self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> Rows:
         """Runs a SQL statement with its parameters."""
 
     def close(self) -> None:

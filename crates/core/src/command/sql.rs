@@ -10,9 +10,11 @@ use crate::readers::{Job, Ticket};
 use crate::reply::Reply;
 use crate::session::{Blocked, Door, NoWaker, Session, SessionId, Sweep};
 use crate::sql::control::Control;
+use crate::sql::direct::{self, Done, Prepared};
 use crate::sql::run::number_after;
 use crate::sql::{self, Ahead, Host, Portion, Shape, Sql, packed};
 use crate::state::State;
+use crate::table::batch::Batch;
 use crate::table::catalog::{Catalog, TableId};
 use crate::table::datum::{Datum, DatumRef};
 use crate::txn::{TableChanges, Tables};
@@ -103,6 +105,42 @@ fn after_slice(ctx: &mut Context<'_>, args: &[&[u8]], reply: &Reply, window: Win
         0 => Reply::Int(deleted as i64),
         cursor => ctx.sweep(args, Sweep { cursor, deleted }),
     }
+}
+
+/// Runs a statement that its caller has prepared; see [`direct::execute`].
+#[inline]
+pub(super) fn run_prepared(
+    ctx: &mut Context<'_>,
+    prepared: &Prepared,
+    params: &[DatumRef<'_>],
+    found: &mut Batch,
+) -> Result<Option<Done>> {
+    direct::execute(&mut Statement::new(ctx), prepared, params, found)
+}
+
+/// What a text was compiled to, for a caller who will ask it again.
+pub fn prepare(state: &mut State, session: &mut Session, text: &[u8]) -> Option<Prepared> {
+    let mut effect = state.new_effect();
+    let mut ctx = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
+    direct::prepared(&mut Statement::new(&mut ctx), text).ok().flatten()
+}
+
+/// The request that asks what a prepared statement does.
+#[cold]
+pub(super) fn words(prepared: &Prepared, params: &[DatumRef<'_>]) -> Vec<Vec<u8>> {
+    let spelled = |value: &DatumRef<'_>| match value {
+        DatumRef::Null => (b'n', Vec::new()),
+        DatumRef::Int(number) => (b'i', number::i64_text(*number).to_vec()),
+        DatumRef::Real(number) => (b'r', format!("{number:?}").into_bytes()),
+        DatumRef::Text(text) => (b't', text.to_vec()),
+        DatumRef::Blob(bytes) => (b'b', bytes.to_vec()),
+    };
+    let (letters, values): (Vec<u8>, Vec<Vec<u8>>) = params.iter().map(spelled).unzip();
+    let head = match letters.is_empty() {
+        true => vec![b"SQL".to_vec(), prepared.text().to_vec()],
+        false => vec![b"SQL.BIND".to_vec(), letters, prepared.text().to_vec()],
+    };
+    [head, values].concat()
 }
 
 /// Notes what a statement that is about to run will look up.

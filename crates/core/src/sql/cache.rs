@@ -46,6 +46,10 @@ pub struct Usage {
     pub fast: bool,
 }
 
+/// Where in the cache a text was once.
+#[derive(Clone, Copy, Debug)]
+pub struct Place(usize);
+
 /// The cache. When it is full, a hand goes round and throws out what was not used since its last round.
 pub struct Cache {
     slots: Vec<Slot>,
@@ -133,6 +137,25 @@ impl Cache {
             Kept::Fast(plan) => Some(plan),
             Kept::Statements(_) => None,
         }
+    }
+
+    /// The plan that a text was compiled to, if it needs no SQLite, and where it is kept.
+    pub fn place(&self, text: &[u8]) -> Option<(Arc<fast::Plan>, Place)> {
+        let slot = self.find(text)?;
+        match &self.slots[slot].kept {
+            Kept::Fast(plan) => Some((plan.clone(), Place(slot))),
+            Kept::Statements(_) => None,
+        }
+    }
+
+    /// Is this plan kept at that place? Then it is used now.
+    #[inline]
+    pub fn is_at(&mut self, place: Place, plan: &Arc<fast::Plan>) -> bool {
+        let Some(slot) = self.slots.get_mut(place.0) else { return false };
+        let is_there = matches!(&slot.kept, Kept::Fast(kept) if Arc::ptr_eq(kept, plan));
+        slot.used |= is_there;
+        slot.calls += u64::from(is_there);
+        is_there
     }
 
     /// Keeps a plan.

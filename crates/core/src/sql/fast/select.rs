@@ -4,7 +4,6 @@ use super::Plan;
 use super::key::{self, Encoded, KeyColumn, KeyValues};
 use super::range;
 use super::read::{Condition, Reader, index_of_all};
-use crate::engine::Source;
 use crate::reply::{Blob, Reply};
 use crate::sql::executor::reply;
 use crate::sql::run::{Host, Outcome};
@@ -35,6 +34,18 @@ impl Output {
     pub fn header(&self) -> Reply {
         // From slices, as a clone goes byte by byte.
         Reply::Array(self.names.iter().map(|name| Reply::Bulk(Blob::from_slice(name))).collect())
+    }
+
+    /// The names.
+    pub fn names(&self) -> &[Blob] {
+        &self.names
+    }
+
+    /// The values of a row of the table as it is stored.
+    #[inline]
+    pub fn values<'a>(&'a self, row: &'a [u8], info: &'a TableInfo) -> impl ExactSizeIterator<Item = DatumRef<'a>> {
+        let row = Row::new(row, &info.layout);
+        self.positions.iter().map(move |position| row.get(*position))
     }
 
     /// A row of the reply.
@@ -127,9 +138,20 @@ impl Select {
         key::is_unique(&self.info, self.index) && self.parameters <= 64
     }
 
+    /// Its table and the columns that it returns.
+    #[inline]
+    pub fn output(&self) -> (&TableInfo, &Output) {
+        (&self.info, &self.output)
+    }
+
     /// What it does, for EXPLAIN.
     pub fn step(&self) -> Step {
         key::step(&self.info, self.index, &self.values)
+    }
+
+    /// How many keys it looks up at most.
+    fn questions(&self) -> usize {
+        self.values.iter().map(SmallVec::len).max().unwrap_or(0)
     }
 
     /// Appends the key that the statement will look up, if it is one.
@@ -150,21 +172,28 @@ impl Select {
 /// Runs it.
 #[inline]
 pub fn run(host: &mut dyn Host, plan: &Select, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
-    let mut keys = std::mem::take(&mut host.sql().keys);
-    let encoded = key::keys(&plan.columns, &plan.values, params, &mut keys);
-    let result = match encoded {
-        Encoded::Unknown => Ok(None),
-        Encoded::Never => Ok(Some(Reply::Array(vec![plan.output.header()]))),
-        Encoded::Bytes => look_up(host.source(), plan, &keys).map(Some),
-    };
-    host.sql().keys = keys;
-    result
+    let mut rows = Vec::with_capacity(1 + plan.questions());
+    rows.push(plan.output.header());
+    let found = find(host, plan, params, &mut |row| rows.push(plan.output.row(row)))?;
+    Ok(found.map(|()| Reply::Array(rows)))
 }
 
+/// Shows `visit` the rows. None: SQLite must judge, and nothing was shown.
 #[inline]
-fn look_up(source: &dyn Source, plan: &Select, keys: &Batch) -> Outcome<Reply> {
-    let mut rows = Vec::with_capacity(1 + keys.len());
-    rows.push(plan.output.header());
-    source.get_many(plan.info.def.id, plan.index, keys, &mut |_, _, row| rows.push(plan.output.row(row)))?;
-    Ok(Reply::Array(rows))
+pub fn find(
+    host: &mut dyn Host,
+    plan: &Select,
+    params: &[DatumRef<'_>],
+    visit: &mut dyn FnMut(Row<'_>),
+) -> Outcome<Option<()>> {
+    let mut keys = std::mem::take(&mut host.sql().keys);
+    let result = match key::keys(&plan.columns, &plan.values, params, &mut keys) {
+        Encoded::Unknown => Ok(None),
+        Encoded::Never => Ok(Some(())),
+        Encoded::Bytes => {
+            host.source().get_many(plan.info.def.id, plan.index, &keys, &mut |_, _, row| visit(row)).map(Some)
+        }
+    };
+    host.sql().keys = keys;
+    Ok(result?)
 }
