@@ -1,6 +1,6 @@
 //! Runs statements: finds or compiles what their text means, opens the undo scope, steps, shapes the reply.
 
-use super::cache::{Cache, Compiled};
+use super::cache::{Cache, Compiled, Place};
 use super::constraint::{RowEvaluator, foreign_key, link};
 use super::dml::returning::Returned;
 use super::dml::store::{self, Sink};
@@ -259,6 +259,17 @@ impl Sql {
         self.cache.fast(text).filter(|plan| plan.parameters() == parameters)
     }
 
+    /// The plan by key of a text that ran before, and its place in the cache.
+    pub fn known(&self, text: &[u8]) -> Option<(Arc<fast::Plan>, Place)> {
+        if self.fast_path { self.cache.place(text) } else { None }
+    }
+
+    /// Is the plan at that place in the cache still this one? If so, that counts as a call.
+    #[inline]
+    pub fn is_current(&mut self, place: Place, plan: &Arc<fast::Plan>) -> bool {
+        self.cache.is_at(place, plan)
+    }
+
     /// The statements in the cache and how they were used.
     pub fn statements(&self) -> impl Iterator<Item = (&[u8], super::cache::Usage)> {
         self.cache.usages()
@@ -417,8 +428,9 @@ pub fn run_planned(host: &mut dyn Host, plan: &fast::Plan, params: &[DatumRef<'_
     run::until_ready(host, |host| fast::run(host, plan, params))
 }
 
+/// The error for a number of parameters that is not the statement's.
 #[cold]
-fn wrong_count(wants: usize, given: usize) -> Error {
+pub fn wrong_count(wants: usize, given: usize) -> Error {
     sql(format!("the statement has {wants} parameters, {given} given"))
 }
 
@@ -510,6 +522,7 @@ fn run_statement(host: &mut dyn Host, text: &[u8], mut statement: Statement, par
 fn row_count(reply: &Reply) -> u64 {
     match reply {
         Reply::Array(rows) => rows.len().saturating_sub(1) as u64,
+        Reply::Rows(rows) => rows.len() as u64,
         Reply::Int(changed) => (*changed).max(0) as u64,
         _ => 0,
     }

@@ -5,6 +5,7 @@ mod catalog_tables;
 pub mod constraint;
 pub mod control;
 pub mod ddl;
+pub mod direct;
 pub mod dml;
 pub mod error;
 pub mod executor;

@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 
 /// How often is looked whether a checkpoint is due.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// What one slice of keys may cost, in the units of [`Run::slice`]: some hundred microseconds.
-const SLICE_BUDGET: usize = 48 << 10;
+/// What one slice of keys may cost, in the units of [`Run::slice`]: some fifty microseconds, which is less than a request
+/// takes on its way. Six times as much made the p99 of 50,000 requests/s four times what it is without a checkpoint.
+const SLICE_BUDGET: usize = 8 << 10;
 /// The pause after a slice, in lengths of the slice: the store has most of the time.
 const PAUSE_FACTOR: u32 = 3;
 

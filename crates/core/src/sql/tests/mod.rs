@@ -68,7 +68,7 @@ impl TestStore {
 
     pub fn try_run(&mut self, text: &str, params: &[Datum]) -> Result<Reply> {
         let params: Vec<DatumRef<'_>> = params.iter().map(Datum::as_ref).collect();
-        execute(self, text.as_bytes(), &params)
+        execute(self, text.as_bytes(), &params).map(Reply::plain)
     }
 
     /// Runs a statement that must succeed.

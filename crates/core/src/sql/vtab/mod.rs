@@ -18,7 +18,7 @@ use super::run::{Current, Failure, Outcome, Run, outside};
 use super::sqlite::{connection, value};
 use super::table_info::TableInfo;
 use super::token::quote_name;
-use super::write::{self, Given, OnConflict};
+use super::write::{self, Given, OnConflict, Set};
 use crate::error::{Code, Error, Result};
 use crate::table::catalog::TableDef;
 use crate::table::datum::{Datum, DatumRef};
@@ -663,7 +663,9 @@ unsafe extern "C" fn x_update(
                     return Err(Error::new(Code::Sql, "a row id cannot be changed").into());
                 }
                 let on_conflict = if on_conflict == OnConflict::Abort { OnConflict::Defer } else { on_conflict };
-                write::update(run, &table.info, RowId(id as u64), &given, on_conflict).map(|_| ())
+                let values = given.iter().enumerate();
+                let sets: Vec<Set<'_>> = values.filter_map(|(i, given)| Some((i, given.value()?))).collect();
+                write::update(run, &table.info, RowId(id as u64), &sets, on_conflict).map(|_| ())
             }
             (DatumRef::Null, [_, new, values @ ..]) => {
                 // SAFETY: the values are those of this call.
