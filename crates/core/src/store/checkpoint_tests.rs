@@ -80,7 +80,7 @@ impl Logged {
             let mut baton = client.store.enter();
             let state = baton.state();
             state.active_expire = false;
-            if seed % 3 > 0 {
+            if !seed.is_multiple_of(3) {
                 // Most values are big, and saved in many pieces.
                 state.keyspace.shared.epochs.sizes =
                     Sizes { batch: 2000, piece: 300, big_string: 500, big_collection: 400 };

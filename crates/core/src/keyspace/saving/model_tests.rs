@@ -234,8 +234,8 @@ impl World {
     fn step_of_transaction(&mut self, changes: &mut Changes) {
         let (mut private, mark) = self.transaction.take().unwrap_or_default();
         match self.below(8) {
-            0 => return private.commit(&mut self.keyspace, changes),
-            1 => return,
+            0 => private.commit(&mut self.keyspace, changes),
+            1 => {}
             2 => {
                 private.undo_to(mark, &mut self.keyspace).unwrap();
                 self.transaction = Some((private, mark));

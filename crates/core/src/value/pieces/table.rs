@@ -90,7 +90,7 @@ impl Piece<'_> {
     fn of_set(&mut self, set: &Set, from: u64) -> Option<u64> {
         self.scan(from, |piece, next| {
             set.scan(next, SHOWN_AT_ONCE, |member| {
-                if !piece.told.contains(&member[..]) {
+                if !piece.told.contains(member) {
                     piece.add(member);
                 }
             })
