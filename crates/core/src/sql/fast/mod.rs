@@ -14,7 +14,7 @@ pub mod upsert;
 mod write;
 
 pub use ahead::Ahead;
-pub use write::insert_many;
+pub use write::{Insert, insert_many};
 
 use super::run::{Host, Outcome};
 use super::token::Token;

@@ -6,6 +6,7 @@ mod constraints;
 mod definitions;
 mod dml;
 mod effects;
+mod expression_indexes;
 mod foreign_keys;
 mod mishaps;
 mod oracle;
