@@ -417,8 +417,9 @@ pub fn run_planned(host: &mut dyn Host, plan: &fast::Plan, params: &[DatumRef<'_
     run::until_ready(host, |host| fast::run(host, plan, params))
 }
 
+/// The error for another number of parameters than the statement has.
 #[cold]
-fn wrong_count(wants: usize, given: usize) -> Error {
+pub fn wrong_count(wants: usize, given: usize) -> Error {
     sql(format!("the statement has {wants} parameters, {given} given"))
 }
 

@@ -7,6 +7,8 @@ mod definitions;
 mod dml;
 mod effects;
 mod foreign_keys;
+mod groups;
+mod joins;
 mod mishaps;
 mod oracle;
 mod plans;
