@@ -1,16 +1,20 @@
 //! The groups of a query in a hash table: their columns, and what its aggregates have come to in each.
 
-use super::accumulator::{Accumulator, Call};
+use super::accumulator::{Accumulator, Call, Function};
 use super::path::Flow;
 use super::tables::{Field, Rows};
 use crate::ds::hash;
 use crate::limits;
 use crate::table::batch::Batch;
 use crate::table::catalog::IndexColumn;
-use crate::table::datum::Datum;
+use crate::table::datum::{Datum, DatumRef};
 use crate::table::key::put_column;
 use hashbrown::HashTable;
 use smallvec::SmallVec;
+
+/// Integers whose groups are known without a key: 2^10.
+const RECENT_BITS: u32 = 10;
+const RECENT: usize = 1 << RECENT_BITS;
 
 /// What rows are grouped by, and what is computed of each group.
 #[derive(Default)]
@@ -29,7 +33,13 @@ pub struct Groups<'p> {
     keys: Batch,
     /// The columns' values in the first row of each group.
     firsts: Vec<Datum>,
+    /// The rows of each group, which are what `count(*)` asks for.
+    rows: Vec<i64>,
     accumulators: Vec<Accumulator>,
+    /// The calls that look at a column.
+    looking: SmallVec<[(usize, Field); 4]>,
+    /// Integers met lately and their groups, when one column is grouped by.
+    recent: Vec<(i64, u32)>,
     /// The key of the row in hand.
     key: Vec<u8>,
     /// The group of the last row.
@@ -46,7 +56,10 @@ impl<'p> Groups<'p> {
             table: HashTable::new(),
             keys: Batch::new(),
             firsts: Vec::new(),
+            rows: Vec::new(),
             accumulators: Vec::new(),
+            looking: of.calls.iter().enumerate().filter_map(|(i, call)| Some((i, call.of.as_ref()?.0))).collect(),
+            recent: if of.columns.len() == 1 { vec![(0, u32::MAX); RECENT] } else { Vec::new() },
             key: Vec::new(),
             last: usize::MAX,
             bytes: 0,
@@ -69,11 +82,11 @@ impl<'p> Groups<'p> {
         if !self.of.columns.is_empty() {
             self.find(rows);
         }
+        self.rows[self.last] += 1;
         let calls = &self.of.calls[..];
         let accumulators = &mut self.accumulators[self.last * calls.len()..][..calls.len()];
-        for (call, accumulator) in calls.iter().zip(accumulators) {
-            let value = call.of.as_ref().map(|(field, _)| rows.get(*field)).unwrap_or_default();
-            match accumulator.add(call, value) {
+        for (call, field) in &self.looking {
+            match accumulators[*call].add(&calls[*call], rows.get(*field)) {
                 Some(kept) => self.bytes += kept,
                 None => return Flow::Unknown,
             }
@@ -84,6 +97,23 @@ impl<'p> Groups<'p> {
     /// Goes to the group of the rows.
     #[inline(always)]
     fn find(&mut self, rows: &Rows<'_>) {
+        let integer = match &self.of.columns[..] {
+            [(field, _)] => rows.get(*field),
+            _ => DatumRef::Null,
+        };
+        let DatumRef::Int(integer) = integer else { return self.find_key(rows) };
+        let place = (integer as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> (usize::BITS - RECENT_BITS);
+        match self.recent[place] {
+            (known, group) if known == integer && group != u32::MAX => self.last = group as usize,
+            _ => {
+                self.find_key(rows);
+                self.recent[place] = (integer, self.last as u32);
+            }
+        }
+    }
+
+    /// The same, by the key of its columns.
+    fn find_key(&mut self, rows: &Rows<'_>) {
         self.key.clear();
         for (field, column) in &self.of.columns {
             put_column(rows.get(*field), column, &mut self.key);
@@ -115,8 +145,9 @@ impl<'p> Groups<'p> {
     fn begin(&mut self) -> usize {
         let group = self.keys.len();
         self.keys.push(&self.key);
+        self.rows.push(0);
         self.accumulators.extend(self.of.calls.iter().map(|call| Accumulator::new(call.function)));
-        self.bytes += self.key.len() + 16 + self.of.calls.len() * size_of::<Accumulator>();
+        self.bytes += self.key.len() + 24 + self.of.calls.len() * size_of::<Accumulator>();
         group
     }
 
@@ -134,6 +165,9 @@ impl<'p> Groups<'p> {
 
     /// What a call has come to in a group.
     pub fn value(&self, group: u32, call: usize) -> Datum {
-        self.accumulators[group as usize * self.of.calls.len() + call].value(self.of.calls[call].function)
+        match self.of.calls[call].function {
+            Function::Rows => Datum::Int(self.rows[group as usize]),
+            function => self.accumulators[group as usize * self.of.calls.len() + call].value(function),
+        }
     }
 }

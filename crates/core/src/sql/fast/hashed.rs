@@ -6,7 +6,6 @@ use crate::ds::hash;
 use crate::engine::{Read, Source};
 use crate::limits;
 use crate::table::batch::Batch;
-use crate::table::key::put_column;
 use crate::table::row::{Row, RowLayout};
 
 /// The rows and their keys, copied, as rows at hand do not stay.
@@ -71,14 +70,7 @@ impl Visitor for Hashed<'_> {
     #[inline]
     fn row(&mut self, _: &dyn Source, row: Row<'_>) -> Read<Flow> {
         let put = |out: &mut Vec<u8>| {
-            for part in self.key {
-                let value = row.get_likely_number(part.column.position);
-                if value.is_null() {
-                    return Err(());
-                }
-                put_column(value, &part.column, out);
-            }
-            Ok(())
+            self.key.iter().try_for_each(|part| part.put(row.get_likely_number(part.column.position), out))
         };
         // NULL equals nothing.
         if self.keys.write(put).is_err() {

@@ -25,6 +25,7 @@ use crate::table::key::put_column;
 use crate::table::row::{Row, RowLayout};
 use crate::table::types::Storage;
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// A join.
 pub struct Join {
@@ -52,6 +53,23 @@ pub struct KeyPart {
     pub from: Field,
     /// The column of the inner table as its index has it.
     pub column: IndexColumn,
+    /// Both are integers, or both are doubles, and keys are only compared with each other: eight bytes tell them apart.
+    pub plain: bool,
+}
+
+impl KeyPart {
+    /// Appends the part of a key that a value is. None: nothing equals it.
+    #[inline]
+    pub fn put(&self, value: DatumRef<'_>, out: &mut Vec<u8>) -> Result<(), ()> {
+        match value {
+            DatumRef::Null => return Err(()),
+            DatumRef::Int(i) if self.plain => out.extend_from_slice(&i.to_le_bytes()),
+            // There are two zeros, which are equal.
+            DatumRef::Real(r) if self.plain => out.extend_from_slice(&(r + 0.0).to_bits().to_le_bytes()),
+            value => put_column(value, &self.column, out),
+        }
+        Ok(())
+    }
 }
 
 /// How partners are found.
@@ -153,15 +171,19 @@ impl Join {
             made.finish();
             hashed = Some(made);
         }
+        let layout = |side: usize| host.source().layout(self.table(side)).cloned();
         let mut joiner = Joiner {
             way,
             tables: [self.table(0), self.table(1)],
+            layouts: [layout(0)?, layout(1)?],
             left: self.left,
             tests: if hashed.is_some() && !self.left { Vec::new() } else { tests },
             hashed,
             waiting: Vec::new(),
             keys: Batch::new(),
             places: Vec::new(),
+            together: 1,
+            pairs: 0,
             follow: Follow::default(),
             sink,
         };
@@ -223,7 +245,7 @@ impl Way {
         let equal: SmallVec<[KeyPart; 2]> = demands
             .equal
             .iter()
-            .map(|pair| KeyPart { from: pair[outer], column: tables.key_column(pair[1 - outer]) })
+            .map(|pair| KeyPart { from: pair[outer], column: tables.key_column(pair[1 - outer]), plain: false })
             .collect();
         if let Some((index, key)) = index_for(info, &equal) {
             let is_number = |part: &KeyPart| info.def.stored[usize::from(part.column.position)].storage == Storage::Int;
@@ -232,7 +254,15 @@ impl Way {
         }
         // A part of an index might do for SQLite, and for a few rows no hash table is worth while.
         let begins = |index: &IndexDef| equal.iter().any(|part| part.column.position == index.columns[0].position);
-        (!is_chosen && !info.def.indexes.iter().any(begins)).then_some(Way { outer, key: equal, find: Find::Hashed })
+        if is_chosen || info.def.indexes.iter().any(begins) {
+            return None;
+        }
+        let is_plain = |part: &KeyPart| {
+            let storage = info.def.stored[usize::from(part.column.position)].storage;
+            storage == tables.storage(part.from) && matches!(storage, Storage::Int | Storage::Real)
+        };
+        let key = equal.iter().map(|part| KeyPart { plain: is_plain(part), ..*part }).collect();
+        Some(Way { outer, key, find: Find::Hashed })
     }
 }
 
@@ -241,7 +271,7 @@ fn index_for<'a>(info: &'a TableInfo, equal: &[KeyPart]) -> Option<(&'a IndexDef
     let of = |column: &IndexColumn| {
         let same =
             |part: &&KeyPart| part.column.position == column.position && part.column.collation == column.collation;
-        equal.iter().find(same).map(|part| KeyPart { from: part.from, column: *column })
+        equal.iter().find(same).map(|part| KeyPart { column: *column, ..*part })
     };
     let fits = |index: &'a IndexDef| {
         let key: Option<SmallVec<[KeyPart; 2]>> = index.columns.iter().map(of).collect();
@@ -258,6 +288,7 @@ const TOGETHER: usize = 64;
 struct Joiner<'a, S> {
     way: &'a Way,
     tables: [TableId; 2],
+    layouts: [Arc<RowLayout>; 2],
     left: bool,
     /// What inner rows must pass.
     tests: Vec<Test>,
@@ -267,6 +298,10 @@ struct Joiner<'a, S> {
     /// Their keys, and which row each belongs to: NULL has none.
     keys: Batch,
     places: Vec<u32>,
+    /// So many are looked up together now.
+    together: usize,
+    /// Partners found that the clock does not know of yet.
+    pairs: usize,
     follow: Follow,
     sink: &'a mut S,
 }
@@ -275,35 +310,33 @@ impl<S: Sink> Visitor for Joiner<'_, S> {
     #[inline]
     fn row(&mut self, source: &dyn Source, row: Row<'_>) -> Read<Flow> {
         if self.follow.is_on() {
-            let inner = self.tables[1 - self.way.outer];
             let wanted = row.get_likely_number(self.way.key[0].from.position);
-            if let Some(found) = self.follow.next(source, inner, wanted)? {
-                let mut pairs = Pairs { outer: self.way.outer, left: false, tests: &self.tests, sink: self.sink };
-                return Ok(pairs.partner(&row, &found));
+            if let Some(found) = self.follow.next(source, &self.layouts[1 - self.way.outer], wanted)? {
+                return self.take_behind(source, &row, found);
             }
         }
-        let has_null = |part: &KeyPart| row.get_likely_number(part.from.position).is_null();
-        if !self.way.key.iter().any(has_null) {
-            let put = |out: &mut Vec<u8>| {
-                let columns = self.way.key.iter();
-                columns.for_each(|part| put_column(row.get_likely_number(part.from.position), &part.column, out));
-                Ok::<(), ()>(())
-            };
-            let _ = self.keys.write(put);
+        let put = |out: &mut Vec<u8>| {
+            self.way.key.iter().try_for_each(|part| part.put(row.get_likely_number(part.from.position), out))
+        };
+        if self.keys.write(put).is_ok() {
             self.places.push(self.waiting.len() as u32);
         }
         self.waiting.push(RowBytes::of(row.bytes()));
-        if self.waiting.len() < TOGETHER { Ok(Flow::More) } else { self.flush(source) }
+        if self.waiting.len() < self.together { Ok(Flow::More) } else { self.flush(source) }
+    }
+
+    fn work(&mut self) -> usize {
+        std::mem::take(&mut self.pairs)
     }
 
     fn flush(&mut self, source: &dyn Source) -> Read<Flow> {
         if self.waiting.is_empty() {
             return Ok(Flow::More);
         }
-        let outer = Waiting { rows: &self.waiting, layout: source.layout(self.tables[self.way.outer])? };
+        let outer = Waiting { rows: &self.waiting, layout: &self.layouts[self.way.outer] };
         let inner = self.tables[1 - self.way.outer];
         let mut pairs = Pairs { outer: self.way.outer, left: self.left, tests: &self.tests, sink: self.sink };
-        let mut progress = Progress { at: 0, matched: false, flow: Flow::More };
+        let mut progress = Progress { at: 0, matched: false, pairs: 0, flow: Flow::More };
         match (&self.way.find, &self.hashed) {
             (Find::Index { index, follows }, _) => {
                 self.follow.begin();
@@ -317,7 +350,7 @@ impl<S: Sink> Visitor for Joiner<'_, S> {
                 }
             }
             (Find::Hashed, Some(hashed)) => {
-                let layout = source.layout(inner)?;
+                let layout = &self.layouts[1 - self.way.outer];
                 for (place, key) in self.keys.iter().enumerate() {
                     hashed.find(key, layout, |row| {
                         pairs.found_in(&outer, self.places[place] as usize, row, &mut progress);
@@ -327,10 +360,32 @@ impl<S: Sink> Visitor for Joiner<'_, S> {
             }
             (Find::Hashed, None) => {}
         }
+        // Where each row has many partners, few are enough for one look-up, and the clock is to be looked at in between.
+        let many = progress.pairs > 8 * self.waiting.len();
+        self.together = if many { 1 } else { (2 * self.together).min(TOGETHER) };
+        self.pairs += progress.pairs;
         self.waiting.clear();
         self.keys.clear();
         self.places.clear();
         Ok(progress.flow)
+    }
+}
+
+impl<S: Sink> Joiner<'_, S> {
+    /// Gives a row with the partner that was found without a look-up. Rows that wait come first.
+    #[inline]
+    fn take_behind(&mut self, source: &dyn Source, row: &Row<'_>, found: RowBytes) -> Read<Flow> {
+        if !self.waiting.is_empty() {
+            let flow = self.flush(source)?;
+            if flow != Flow::More {
+                return Ok(flow);
+            }
+        }
+        // SAFETY: the row found stays where it is until `follow` is asked again; so few rows wait while it is on that their
+        // look-ups do not move it.
+        let found = Row::new(unsafe { found.get() }, &self.layouts[1 - self.way.outer]);
+        let mut pairs = Pairs { outer: self.way.outer, left: false, tests: &self.tests, sink: self.sink };
+        Ok(pairs.partner(row, &found))
     }
 }
 
@@ -351,6 +406,7 @@ impl<'a> Waiting<'a> {
 struct Progress {
     at: usize,
     matched: bool,
+    pairs: usize,
     flow: Flow,
 }
 
@@ -391,6 +447,7 @@ impl<S: Sink> Pairs<'_, S> {
             return;
         }
         progress.matched = true;
+        progress.pairs += 1;
         progress.flow = match inner {
             Some(inner) => self.partner(&outer.row(at), inner),
             None => self.give(&outer.row(at), None),

@@ -14,6 +14,8 @@ pub struct Look {
     rows: usize,
     /// Rows in all.
     pub visited: u64,
+    /// The run was told to end, as its slice is over.
+    pub slice_over: bool,
     begun: Option<Begun>,
 }
 
@@ -28,7 +30,7 @@ struct Begun {
 impl Look {
     /// A run begins. `may_move`: at the end of its slice it may be told to go on elsewhere.
     pub fn new(may_move: bool) -> Look {
-        Look { may_move, rows: 0, visited: 0, begun: None }
+        Look { may_move, rows: 0, visited: 0, slice_over: false, begun: None }
     }
 
     /// Notes rows that were read. False: the slice is over.
@@ -56,6 +58,7 @@ impl Look {
         });
         let now_ns = host.monotonic_ns();
         if begun.slice_end_ns.is_some_and(|end| now_ns > end) {
+            self.slice_over = true;
             return Ok(false);
         }
         let late = begun.deadline_ns.is_some_and(|deadline| now_ns > deadline);

@@ -26,6 +26,7 @@ pub mod upsert;
 mod write;
 
 pub use ahead::Ahead;
+pub use query::Query;
 pub use write::insert_many;
 
 use super::run::{Host, Outcome, Taken};
@@ -46,7 +47,7 @@ pub enum Plan {
     /// SELECT of count(*), min and max.
     Aggregate(aggregate::Aggregate),
     /// SELECT of groups, and of joined rows.
-    Query(Box<query::Query>),
+    Query(Box<Query>),
     /// INSERT of values.
     Insert(write::Insert),
     /// UPDATE by key.
@@ -116,7 +117,7 @@ pub fn run(host: &mut dyn Host, plan: &Plan, params: &[DatumRef<'_>]) -> Outcome
         Plan::Select(plan) => select::run(host, plan, params),
         Plan::Range(plan) => range::run(host, plan, params),
         Plan::Aggregate(plan) => aggregate::run(host, plan, params),
-        Plan::Query(plan) => plan.run(host, params, true),
+        Plan::Query(plan) => plan.run(host, params),
         Plan::Insert(plan) => write::insert(host, plan, params),
         Plan::Update(plan) => write::update(host, plan, params),
         Plan::Delete(plan) => write::delete(host, plan, params),

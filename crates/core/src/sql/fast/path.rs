@@ -48,6 +48,11 @@ pub trait Visitor {
     /// A row. It stays where it is until `flush` has returned.
     fn row(&mut self, source: &dyn Source, row: Row<'_>) -> Read<Flow>;
 
+    /// Rows of other tables that it has looked at since it was asked last.
+    fn work(&mut self) -> usize {
+        0
+    }
+
     /// The rows since the last flush are about to go.
     fn flush(&mut self, _source: &dyn Source) -> Read<Flow> {
         Ok(Flow::More)
@@ -198,13 +203,16 @@ impl Path {
             if !look.after(host, rows)? {
                 return Ok(None);
             }
-            more = host.source().next(&mut cursor)?;
+            more = cursor.step() || host.source().next(&mut cursor)?;
         }
         Ok(Some(()))
     }
 }
 
-/// Gives the rows at hand to `visitor`; how many there were.
+/// Rows that are given without a look at the clock.
+const STRETCH: usize = 4096;
+
+/// Gives the rows at hand to `visitor`; how many rows were looked at.
 fn at_hand(
     source: &dyn Source,
     cursor: &mut Cursor,
@@ -226,10 +234,13 @@ fn at_hand(
             if flow != Flow::More {
                 return Ok((rows, flow));
             }
+            rows += visitor.work();
         }
-        if !cursor.step() {
-            return Ok((rows, visitor.flush(source)?));
+        if rows >= STRETCH || cursor.next_at_hand().is_none() {
+            let flow = visitor.flush(source)?;
+            return Ok((rows + visitor.work(), flow));
         }
+        cursor.step();
     }
 }
 

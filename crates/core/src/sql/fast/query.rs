@@ -11,7 +11,7 @@ use super::shape::{Item, Items, Shape, Window};
 use super::tables::{Demands, Field, Rows, Tables, join_word};
 use crate::engine::{Read, Source};
 use crate::reply::{Blob, Reply};
-use crate::sql::run::{Host, Outcome, Taken};
+use crate::sql::run::{Failure, Host, Outcome, Taken};
 use crate::sql::vtab::describe::Step;
 use crate::table::catalog::{IndexDef, Method};
 use crate::table::datum::DatumRef;
@@ -155,9 +155,16 @@ impl Visitor for Grouper<'_, '_> {
 }
 
 impl Query {
-    /// Runs it. None: SQLite must judge, from the start. `may_move`: it may go on elsewhere after its slice.
-    pub fn run(&self, host: &mut dyn Host, params: &[DatumRef<'_>], may_move: bool) -> Outcome<Option<Reply>> {
-        self.run_watched(host, params, &mut Look::new(may_move))
+    /// Runs it. None: SQLite must judge, from the start, also when its slice is over.
+    pub fn run(&self, host: &mut dyn Host, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
+        self.run_watched(host, params, &mut Look::new(true))
+    }
+
+    /// Runs it, and tells when its slice is over: the caller has it go on elsewhere.
+    pub fn run_or_move(&self, host: &mut dyn Host, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
+        let mut look = Look::new(true);
+        let reply = self.run_watched(host, params, &mut look)?;
+        if look.slice_over { Err(Failure::SliceOver) } else { Ok(reply) }
     }
 
     /// Runs it to its end here, and tells what its steps took.
