@@ -1,12 +1,12 @@
 //! Conditions that are tested row by row, where no index answers them.
 
 use super::read::{Condition, Value};
+use super::tables::Lying;
 use crate::sql::table_info::TableInfo;
 use crate::sql::vtab::plan::Op;
 use crate::table::catalog::IndexColumn;
 use crate::table::datum::{Datum, DatumRef};
 use crate::table::key::{KeyBuf, put_column};
-use crate::table::row::Row;
 use crate::table::types::{self, Collation, Storage};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
@@ -89,8 +89,8 @@ impl Test {
 
     /// Does the row pass?
     #[inline]
-    pub fn passes(&self, row: &Row<'_>) -> bool {
-        let value = row.get_likely_number(self.column.position);
+    pub fn passes(&self, row: &Lying<'_>) -> bool {
+        let value = row.get(self.column.position);
         let mut orders = self.values.iter().map(|other| order(value, other.as_ref(), &self.column));
         match self.op {
             Op::IsNull => return value.is_null(),

@@ -2,11 +2,12 @@
 
 use super::join::KeyPart;
 use super::path::{Flow, Visitor};
+use super::tables::Lying;
 use crate::ds::hash;
 use crate::engine::{Read, Source};
 use crate::limits;
 use crate::table::batch::Batch;
-use crate::table::row::{Row, RowLayout};
+use crate::table::row::RowLayout;
 
 /// The rows and their keys, copied, as rows at hand do not stay.
 pub struct Hashed<'p> {
@@ -51,13 +52,13 @@ impl<'p> Hashed<'p> {
 
     /// Gives the rows that have the key, in the order of the walk.
     #[inline]
-    pub fn find(&self, key: &[u8], layout: &RowLayout, mut each: impl FnMut(Option<&Row<'_>>)) {
+    pub fn find(&self, key: &[u8], layout: &RowLayout, mut each: impl FnMut(Option<&Lying<'_>>)) {
         let hash = hash::bytes(key) as u32;
         let mut at = self.heads[hash as usize & (self.heads.len() - 1)];
         while let Some(entry) = self.entries.get(at as usize) {
             if entry.hash == hash && self.keys.get(at as usize) == key {
                 match self.keeps_rows {
-                    true => each(Some(&Row::new(self.rows.get(at as usize), layout))),
+                    true => each(Some(&Lying { bytes: self.rows.get(at as usize), layout })),
                     false => each(None),
                 }
             }
@@ -68,10 +69,8 @@ impl<'p> Hashed<'p> {
 
 impl Visitor for Hashed<'_> {
     #[inline]
-    fn row(&mut self, _: &dyn Source, row: Row<'_>) -> Read<Flow> {
-        let put = |out: &mut Vec<u8>| {
-            self.key.iter().try_for_each(|part| part.put(row.get_likely_number(part.column.position), out))
-        };
+    fn row(&mut self, _: &dyn Source, row: Lying<'_>) -> Read<Flow> {
+        let put = |out: &mut Vec<u8>| self.key.iter().try_for_each(|part| part.put(row.get(part.column.position), out));
         // NULL equals nothing.
         if self.keys.write(put).is_err() {
             return Ok(Flow::More);
@@ -81,8 +80,8 @@ impl Visitor for Hashed<'_> {
         self.bytes += key.len() + 32;
         self.entries.push(Entry { hash: hash::bytes(key) as u32, next: NONE });
         if self.keeps_rows {
-            self.rows.push(row.bytes());
-            self.bytes += row.bytes().len();
+            self.rows.push(row.bytes);
+            self.bytes += row.bytes.len();
         }
         Ok(if self.bytes > limits::SQL_JOIN_BYTES_MAX { Flow::Unknown } else { Flow::More })
     }

@@ -10,7 +10,7 @@ use super::hashed::Hashed;
 use super::listing::Listing;
 use super::look::Look;
 use super::path::{Flow, Path, Visitor};
-use super::tables::{Demands, Field, Rows, Tables};
+use super::tables::{Demands, Field, Lying, Rows, Tables};
 use crate::engine::{Read, RowBytes, Source};
 use crate::sql::fast::filter::Test;
 use crate::sql::fast::key;
@@ -22,7 +22,7 @@ use crate::table::batch::Batch;
 use crate::table::catalog::{IndexColumn, IndexDef, IndexId, Method, TableId};
 use crate::table::datum::DatumRef;
 use crate::table::key::put_column;
-use crate::table::row::{Row, RowLayout};
+use crate::table::row::RowLayout;
 use crate::table::types::Storage;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ use std::sync::Arc;
 pub struct Join {
     /// How each table is walked over, and which of its rows count.
     paths: [Path; 2],
+    /// What the query calls them.
+    names: [String; 2],
     /// The ways to do it, at least one.
     ways: SmallVec<[Way; 2]>,
     /// Rows of the first table that find no partner stay.
@@ -120,7 +122,8 @@ impl Join {
         };
         let ways: SmallVec<[Way; 2]> =
             outers.iter().filter_map(|outer| Way::new(tables, demands, *outer, paths[*outer].is_chosen())).collect();
-        (!ways.is_empty()).then_some(Join { paths, ways, left })
+        let names = [first.name.clone(), second.name.clone()];
+        (!ways.is_empty()).then_some(Join { paths, names, ways, left })
     }
 
     /// The best way for the rows that there are now.
@@ -215,8 +218,16 @@ impl Join {
         if self.left {
             step.words += ", for a left join";
         }
-        vec![outer.step(rows(way.outer)), step]
+        vec![named(outer.step(rows(way.outer)), &self.names[way.outer]), named(step, &self.names[1 - way.outer])]
     }
+}
+
+/// The step with the name that the query gives its table, unless it has that name in it.
+fn named(step: Step, name: &str) -> Step {
+    if step.words.split([' ', ':', ',']).any(|word| word == name) {
+        return step;
+    }
+    Step { words: format!("{name}: {}", step.words), ..step }
 }
 
 fn hashed_step(info: &TableInfo, way: &Way, rows: u64) -> Step {
@@ -308,20 +319,19 @@ struct Joiner<'a, S> {
 
 impl<S: Sink> Visitor for Joiner<'_, S> {
     #[inline]
-    fn row(&mut self, source: &dyn Source, row: Row<'_>) -> Read<Flow> {
+    fn row(&mut self, source: &dyn Source, row: Lying<'_>) -> Read<Flow> {
         if self.follow.is_on() {
-            let wanted = row.get_likely_number(self.way.key[0].from.position);
+            let wanted = row.get(self.way.key[0].from.position);
             if let Some(found) = self.follow.next(source, &self.layouts[1 - self.way.outer], wanted)? {
                 return self.take_behind(source, &row, found);
             }
         }
-        let put = |out: &mut Vec<u8>| {
-            self.way.key.iter().try_for_each(|part| part.put(row.get_likely_number(part.from.position), out))
-        };
+        let put =
+            |out: &mut Vec<u8>| self.way.key.iter().try_for_each(|part| part.put(row.get(part.from.position), out));
         if self.keys.write(put).is_ok() {
             self.places.push(self.waiting.len() as u32);
         }
-        self.waiting.push(RowBytes::of(row.bytes()));
+        self.waiting.push(RowBytes::of(row.bytes));
         if self.waiting.len() < self.together { Ok(Flow::More) } else { self.flush(source) }
     }
 
@@ -342,6 +352,7 @@ impl<S: Sink> Visitor for Joiner<'_, S> {
                 self.follow.begin();
                 source.get_many(inner, *index, &self.keys, &mut |place, id, row| {
                     self.follow.note(id);
+                    let row = Lying { bytes: row.bytes(), layout: row.layout() };
                     pairs.found(&outer, self.places[place] as usize, &row, &mut progress);
                 })?;
                 pairs.up_to(&outer, self.waiting.len(), &mut progress);
@@ -374,7 +385,7 @@ impl<S: Sink> Visitor for Joiner<'_, S> {
 impl<S: Sink> Joiner<'_, S> {
     /// Gives a row with the partner that was found without a look-up. Rows that wait come first.
     #[inline]
-    fn take_behind(&mut self, source: &dyn Source, row: &Row<'_>, found: RowBytes) -> Read<Flow> {
+    fn take_behind(&mut self, source: &dyn Source, row: &Lying<'_>, found: RowBytes) -> Read<Flow> {
         if !self.waiting.is_empty() {
             let flow = self.flush(source)?;
             if flow != Flow::More {
@@ -383,7 +394,7 @@ impl<S: Sink> Joiner<'_, S> {
         }
         // SAFETY: the row found stays where it is until `follow` is asked again; so few rows wait while it is on that their
         // look-ups do not move it.
-        let found = Row::new(unsafe { found.get() }, &self.layouts[1 - self.way.outer]);
+        let found = Lying { bytes: unsafe { found.get() }, layout: &self.layouts[1 - self.way.outer] };
         let mut pairs = Pairs { outer: self.way.outer, left: false, tests: &self.tests, sink: self.sink };
         Ok(pairs.partner(row, &found))
     }
@@ -396,9 +407,9 @@ struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    fn row(&self, at: usize) -> Row<'a> {
+    fn row(&self, at: usize) -> Lying<'a> {
         // SAFETY: the rows stay where they are until they were flushed, by the contract of visitors.
-        Row::new(unsafe { self.rows[at].get() }, self.layout)
+        Lying { bytes: unsafe { self.rows[at].get() }, layout: self.layout }
     }
 }
 
@@ -421,12 +432,12 @@ struct Pairs<'a, S> {
 impl<S: Sink> Pairs<'_, S> {
     /// Gives a pair, if the inner row passes.
     #[inline]
-    fn partner(&mut self, outer: &Row<'_>, inner: &Row<'_>) -> Flow {
+    fn partner(&mut self, outer: &Lying<'_>, inner: &Lying<'_>) -> Flow {
         if self.tests.iter().all(|test| test.passes(inner)) { self.give(outer, Some(inner)) } else { Flow::More }
     }
 
     #[inline]
-    fn give(&mut self, outer: &Row<'_>, inner: Option<&Row<'_>>) -> Flow {
+    fn give(&mut self, outer: &Lying<'_>, inner: Option<&Lying<'_>>) -> Flow {
         match self.outer {
             0 => self.sink.take(&Rows([Some(outer), inner])),
             _ => self.sink.take(&Rows([inner, Some(outer)])),
@@ -435,13 +446,13 @@ impl<S: Sink> Pairs<'_, S> {
 
     /// A partner of the outer row number `at` was found.
     #[inline]
-    fn found(&mut self, outer: &Waiting<'_>, at: usize, inner: &Row<'_>, progress: &mut Progress) {
+    fn found(&mut self, outer: &Waiting<'_>, at: usize, inner: &Lying<'_>, progress: &mut Progress) {
         self.found_in(outer, at, Some(inner), progress);
     }
 
     /// The same; without a row when nobody looks at it.
     #[inline]
-    fn found_in(&mut self, outer: &Waiting<'_>, at: usize, inner: Option<&Row<'_>>, progress: &mut Progress) {
+    fn found_in(&mut self, outer: &Waiting<'_>, at: usize, inner: Option<&Lying<'_>>, progress: &mut Progress) {
         self.up_to(outer, at, progress);
         if progress.flow != Flow::More {
             return;

@@ -5,6 +5,7 @@ use super::key::{self, Encoded, KeyColumn, KeyValues};
 use super::look::Look;
 use super::range::{Range, Ranged};
 use super::read::{Condition, index_of_all};
+use super::tables::Lying;
 use crate::engine::{Access, Cursor, Read, Source};
 use crate::sql::run::{Host, Outcome};
 use crate::sql::table_info::TableInfo;
@@ -13,7 +14,6 @@ use crate::sql::vtab::plan::{Op, Plan, edges};
 use crate::table::batch::Batch;
 use crate::table::catalog::{IndexDef, IndexId, Method};
 use crate::table::datum::DatumRef;
-use crate::table::row::Row;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub enum Flow {
 /// Takes rows as they are found.
 pub trait Visitor {
     /// A row. It stays where it is until `flush` has returned.
-    fn row(&mut self, source: &dyn Source, row: Row<'_>) -> Read<Flow>;
+    fn row(&mut self, source: &dyn Source, row: Lying<'_>) -> Read<Flow>;
 
     /// Rows of other tables that it has looked at since it was asked last.
     fn work(&mut self) -> usize {
@@ -225,8 +225,11 @@ fn at_hand(
     loop {
         let row = match cursor.at_hand() {
             // SAFETY: the cursor stands on the row and fetches no others before `flush`; the source is borrowed.
-            Some(row) => Row::new(unsafe { row.get() }, layout),
-            None => source.row(cursor),
+            Some(row) => Lying { bytes: unsafe { row.get() }, layout },
+            None => {
+                let row = source.row(cursor);
+                Lying { bytes: row.bytes(), layout: row.layout() }
+            }
         };
         rows += 1;
         if tests.iter().all(|test| test.passes(&row)) {

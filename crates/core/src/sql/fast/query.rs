@@ -8,14 +8,13 @@ use super::look::Look;
 use super::path::{Flow, Path, Visitor};
 use super::read::{Reader, Value};
 use super::shape::{Item, Items, Shape, Window};
-use super::tables::{Demands, Field, Rows, Tables, join_word};
+use super::tables::{Demands, Field, Lying, Rows, Tables, join_word};
 use crate::engine::{Read, Source};
 use crate::reply::{Blob, Reply};
 use crate::sql::run::{Failure, Host, Outcome, Taken};
 use crate::sql::vtab::describe::Step;
 use crate::table::catalog::{IndexDef, Method};
 use crate::table::datum::DatumRef;
-use crate::table::row::Row;
 
 /// SELECT of groups, aggregates or joined rows.
 pub struct Query {
@@ -149,7 +148,7 @@ struct Grouper<'g, 'p>(&'g mut Groups<'p>);
 
 impl Visitor for Grouper<'_, '_> {
     #[inline(always)]
-    fn row(&mut self, _: &dyn Source, row: Row<'_>) -> Read<Flow> {
+    fn row(&mut self, _: &dyn Source, row: Lying<'_>) -> Read<Flow> {
         Ok(self.0.take(&Rows([Some(&row), None])))
     }
 }

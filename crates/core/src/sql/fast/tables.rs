@@ -6,7 +6,7 @@ use crate::sql::table_info::TableInfo;
 use crate::sql::vtab::plan::Op;
 use crate::table::catalog::{ColumnDef, IndexColumn};
 use crate::table::datum::DatumRef;
-use crate::table::row::Row;
+use crate::table::row::{Row, RowLayout};
 use crate::table::types::Storage;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use std::sync::Arc;
 pub struct Named {
     /// The table.
     pub info: Arc<TableInfo>,
-    name: String,
+    /// The name.
+    pub name: String,
     has_alias: bool,
 }
 
@@ -33,16 +34,33 @@ pub struct Field {
     pub position: u16,
 }
 
+/// A row where it lies, of which most likely numbers are wanted: nothing is read of it before a value is.
+#[derive(Clone, Copy)]
+pub struct Lying<'a> {
+    /// The row.
+    pub bytes: &'a [u8],
+    /// How it is read.
+    pub layout: &'a RowLayout,
+}
+
+impl<'a> Lying<'a> {
+    /// The value at a position.
+    #[inline(always)]
+    pub fn get(&self, position: u16) -> DatumRef<'a> {
+        self.layout.number(self.bytes, position).unwrap_or_else(|| Row::new(self.bytes, self.layout).get(position))
+    }
+}
+
 /// A row of each table.
 #[derive(Clone, Copy)]
-pub struct Rows<'a>(pub [Option<&'a Row<'a>>; 2]);
+pub struct Rows<'a>(pub [Option<&'a Lying<'a>>; 2]);
 
 impl<'a> Rows<'a> {
     /// The value of a column; NULL where there is no row.
     #[inline(always)]
     pub fn get(&self, field: Field) -> DatumRef<'a> {
         match self.0[field.side] {
-            Some(row) => row.get_likely_number(field.position),
+            Some(row) => row.get(field.position),
             None => DatumRef::Null,
         }
     }

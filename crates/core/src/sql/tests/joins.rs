@@ -215,6 +215,10 @@ fn explain_tells_the_way_of_a_join() {
         ("SELECT id, z FROM t JOIN u ON u.x = t.a", "full scan of t\nhash look-up in PRIMARY of u by x"),
         ("SELECT t.id, v FROM big JOIN t ON t.id = big.id", "full scan of t\nhash look-up in PRIMARY of big by id"),
         (
+            "SELECT p.id, q.c FROM t p JOIN t q ON q.id = p.a",
+            "p: full scan of t\nq: hash look-up in PRIMARY of t by id",
+        ),
+        (
             "SELECT count(*) FROM big JOIN t ON t.a = big.v WHERE c >= 'c' AND v = 3",
             "full scan of big, filtered by v\nhash table of t by a, made for the statement, filtered by c\none group",
         ),
