@@ -296,6 +296,20 @@ fn groups_come_in_the_order_of_their_columns() {
 }
 
 #[test]
+fn many_integers_find_their_groups() {
+    let mut store = TestStore::with(&["CREATE TABLE t (id INT PRIMARY KEY, k INT)"]);
+    for from in (0..12_000i64).step_by(500) {
+        let rows: Vec<String> = (from..from + 500).map(|id| format!("({id}, {})", id * 7919 % 4000 - 2000)).collect();
+        store.run(&format!("INSERT INTO t VALUES {}", rows.join(", ")));
+    }
+    let rows = store.rows("SELECT k, count(*), min(id) FROM t GROUP BY k", &[]);
+    let first = |k: i64| (0..4000).find(|id| id * 7919 % 4000 - 2000 == k).unwrap();
+    let expected: Vec<Vec<Datum>> =
+        (-2000..2000).map(|k| vec![Datum::Int(k), Datum::Int(3), Datum::Int(first(k))]).collect();
+    assert_eq!(expected, rows);
+}
+
+#[test]
 fn explain_tells_of_the_hash_table() {
     let mut store = TestStore::with(&["CREATE TABLE t (id INT PRIMARY KEY, k INT, c TEXT)", "CREATE INDEX i ON t (k)"]);
     (0..9).for_each(|id| drop(store.run(&format!("INSERT INTO t VALUES ({id}, {}, 'x')", id % 3))));

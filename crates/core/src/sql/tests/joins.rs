@@ -237,6 +237,20 @@ fn explain_tells_the_way_of_a_join() {
 }
 
 #[test]
+fn a_hash_table_past_its_limit_is_left_to_sqlite() {
+    let mut store = TestStore::with(&["CREATE TABLE p (id INT PRIMARY KEY, k INT, c TEXT)"]);
+    store.run("CREATE TABLE q (id INT PRIMARY KEY, k INT)");
+    for id in 0..70 {
+        store.run(&format!("INSERT INTO p SELECT {id}, {}, hex(zeroblob(500000))", id % 7));
+        store.run(&format!("INSERT INTO q VALUES ({id}, {})", id % 9));
+    }
+    let text = "SELECT count(*), count(c), min(p.id) FROM q JOIN p ON p.k = q.k";
+    assert!(store.plan(text).contains("hash table of p"), "{}", store.plan(text));
+    let rows = [true, false].map(|fast| ask(&mut store, text, &[], fast));
+    assert_eq!(rows[1], rows[0]);
+}
+
+#[test]
 fn a_join_ends_at_its_deadline() {
     let mut store = filled(10_000);
     store.deadline_ns = Some(0);
