@@ -39,7 +39,7 @@ class Database:
         self._statements = store.statements(db) if store is not None else None
         if self._statements is not None:
             # An embedded store runs statements without a Python frame in between: twice as fast for one row.
-            self.sql = self._statements  # type: ignore[method-assign]
+            self.sql = self._statements.run  # type: ignore[method-assign]
 
     # --- both natures ---------------------------------------------------------------------------------------------
 

@@ -33,6 +33,8 @@ pub const COLUMNS_MAX: usize = 1000;
 pub const INDEX_COLUMNS_MAX: usize = 16;
 /// Most indexes of a table.
 pub const INDEXES_MAX: usize = 64;
+/// Most CHECKs of a table, and as many foreign keys: each row is judged by all of them.
+pub const CONSTRAINTS_MAX: usize = 1000;
 /// Longest encoded index key, bytes.
 pub const INDEX_KEY_BYTES_MAX: usize = 3072;
 /// Longest row, bytes; longer values live out of the page.

@@ -61,10 +61,10 @@ impl SlowLog {
 }
 
 /// The arguments of a request as the slow log keeps them (Redis 7: 32 arguments of 128 bytes, and what was cut).
-pub fn shorten(args: &[&[u8]]) -> Vec<Vec<u8>> {
+pub fn shorten(args: &[impl AsRef<[u8]>]) -> Vec<Vec<u8>> {
     let cut = args.len() > ARGUMENTS_KEPT;
     let kept = if cut { ARGUMENTS_KEPT - 1 } else { args.len() };
-    let mut arguments: Vec<Vec<u8>> = args[..kept].iter().map(|arg| shorten_one(arg)).collect();
+    let mut arguments: Vec<Vec<u8>> = args[..kept].iter().map(|arg| shorten_one(arg.as_ref())).collect();
     if cut {
         arguments.push(format!("... ({} more arguments)", args.len() - kept).into_bytes());
     }

@@ -137,6 +137,9 @@ pub struct State {
     wall_at_ns: u64,
 }
 
+/// The wall clock is not older than this when the baton is taken: it may be set, or run at another pace.
+const WALL_CLOCK_EVERY_NS: u64 = 1_000_000;
+
 impl State {
     /// Empty state in a world given by `env`; `commands` is the size of the command table.
     pub fn new(mut env: Box<dyn Env>, commands: usize) -> Self {
@@ -182,12 +185,14 @@ impl State {
         }
     }
 
-    /// Reads the wall clock; in between, [`State::clock_at`] follows the steady clock, which is read anyway.
+    /// Reads the steady clock, and now and then the wall clock too; in between [`State::clock_at`] reckons.
     pub fn tick(&mut self) {
-        self.wall_us = self.env.now_us();
-        self.wall_at_ns = self.env.monotonic_ns();
-        self.monotonic_ns = self.wall_at_ns;
-        self.clock = self.clock_at(self.wall_at_ns);
+        if self.advance().saturating_sub(self.wall_at_ns) >= WALL_CLOCK_EVERY_NS {
+            self.wall_us = self.env.now_us();
+            self.wall_at_ns = self.env.monotonic_ns();
+            self.monotonic_ns = self.wall_at_ns;
+            self.clock = self.clock_at(self.wall_at_ns);
+        }
     }
 
     /// Reads the steady clock, and moves the present to it; gives its nanoseconds.

@@ -24,13 +24,15 @@ mod transaction_tests;
 pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
 pub use crate::recovery::{Phase, Report, Step};
+pub use crate::sql::direct::{Done, Prepared};
 pub use crate::sql::packed::put as pack;
+pub use crate::table::batch::Batch;
 pub use crate::table::datum::DatumRef as Value;
 pub use crate::wal::{Condition, Log, Lsn};
 pub use durable::{Progress, check};
 pub use overrun::Overrun;
 
-use crate::command::{connection, dispatch, room, table, transact, waiting};
+use crate::command::{self, connection, dispatch, room, table, transact, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, Files, SystemEnv};
 use crate::error::{Code, Error, Result};
@@ -300,9 +302,9 @@ impl<'a> Baton<'a> {
         Some(Active { session: Some(session), state: &mut self.state, housekeeper: self.housekeeper })
     }
 
-    /// Serves one request of a session and gives the reply; pushes and late replies are in the outbox.
+    /// Serves one request of a session and gives the reply in plain shapes; pushes and late replies are in the outbox.
     pub fn execute(&mut self, id: SessionId, args: &[&[u8]]) -> Reply {
-        self.activate(id).map_or(Reply::None, |mut active| active.execute(args))
+        self.activate(id).map_or(Reply::None, |mut active| active.execute(args).plain())
     }
 
     /// Is the request a statement that is known, and over in no time? See [`is_short`] for other commands.
@@ -367,12 +369,12 @@ impl<'a> Baton<'a> {
 
 /// Reports a panic, and makes the error that the client gets.
 #[cold]
-fn bug(args: &[&[u8]], panic: &(dyn Any + Send)) -> Reply {
+fn bug(args: &[&[u8]], panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let text = text.unwrap_or("no message");
     let command = args.first().map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default();
     eprintln!("peryton: BUG in {command}: {text}; please report it");
-    Reply::Error(Error::new(Code::Bug, format!("{command} failed inside Peryton: {text}; it may be half done")))
+    Error::new(Code::Bug, format!("{command} failed inside Peryton: {text}; it may be half done"))
 }
 
 /// A session being served; it goes back to the others when this is dropped.
@@ -397,7 +399,26 @@ impl Active<'_> {
         let state = &mut *self.state;
         // Invariant 12: a bug in a command is that command's error, not the end of the server.
         catch_unwind(AssertUnwindSafe(|| dispatch::request(state, session, args)))
-            .unwrap_or_else(|panic| bug(args, &*panic))
+            .unwrap_or_else(|panic| Reply::Error(bug(args, &*panic)))
+    }
+
+    /// What a text was compiled to, if it ran before and is a short statement by key.
+    pub fn prepare(&mut self, text: &[u8]) -> Option<Prepared> {
+        let session = self.session.as_mut()?;
+        command::sql::prepare(self.state, session, text)
+    }
+
+    /// Serves a prepared statement; the rows that it finds are put into `found`, to be read by [`Prepared::values`]. Texts
+    /// among `params` must be UTF-8. None: nothing was done, and the request `SQL.BIND` has to be made.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    #[inline]
+    pub fn statement(&mut self, prepared: &Prepared, params: &[Value<'_>], found: &mut Batch) -> Option<Result<Done>> {
+        let session = self.session.as_mut()?;
+        let state = &mut *self.state;
+        catch_unwind(AssertUnwindSafe(|| dispatch::statement(state, session, prepared, params, found)))
+            .unwrap_or_else(|panic| Some(Err(bug(&[prepared.text()], &*panic))))
     }
 
     /// The store's steady clock at the last request, nanoseconds; reads no clock.

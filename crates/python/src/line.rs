@@ -8,7 +8,7 @@ use peryton_core::error::{Error, Result};
 use peryton_core::limits;
 use peryton_core::reply::Reply;
 use peryton_core::session::{Door, SessionId, Waker};
-use peryton_core::store::{Active, Baton, Lsn, Store};
+use peryton_core::store::{Active, Batch, Baton, Done, Lsn, Prepared, Store, Value};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -228,6 +228,25 @@ impl Turn<'_> {
     /// Is the request a statement that is known and over in no time?
     pub fn is_short_statement(&mut self, args: &[&[u8]]) -> bool {
         self.baton.is_short_statement(args)
+    }
+
+    /// What a text was compiled to, if it ran before and is a short statement by key.
+    pub fn prepare(&mut self, text: &[u8]) -> Option<Prepared> {
+        self.baton.activate(self.line.id())?.prepare(text)
+    }
+
+    /// Runs a prepared statement; see [`Active::statement`]. None: it has to be asked as a request.
+    pub fn statement(&mut self, prepared: &Prepared, params: &[Value<'_>], found: &mut Batch) -> Option<Result<Done>> {
+        if self.desk.blocked || !self.desk.backlog.is_empty() || self.line.is_closed() {
+            return None;
+        }
+        let mut active = self.baton.activate(self.line.id())?;
+        if active.session().killed {
+            return None;
+        }
+        let done = active.statement(prepared, params, found);
+        self.promise = self.promise.max(active.promise());
+        done
     }
 
     /// Runs a request behind those before it, leaving its reply in the inbox.

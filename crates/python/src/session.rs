@@ -8,8 +8,9 @@ use crate::error;
 use crate::fork::Birth;
 use crate::line::{self, Line, Outcome, Turn};
 use crate::store;
+use peryton_core::error::Error;
 use peryton_core::reply::Reply;
-use peryton_core::store::{Lsn, Overrun, is_short};
+use peryton_core::store::{Batch, Done, Lsn, Overrun, Prepared, Value, is_short};
 use pyo3::exceptions::{PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -120,6 +121,27 @@ impl Session {
             // Nothing is promised to who leaves.
             let _ = self.with_turn(py, true, |turn| turn.close_session());
         }
+    }
+
+    /// Runs a prepared statement with the GIL held. None: it has to be asked as a request, for one because somebody else
+    /// has the baton.
+    #[inline]
+    pub fn prepared(
+        &self,
+        py: Python<'_>,
+        prepared: &Prepared,
+        params: &[Value<'_>],
+        found: &mut Batch,
+    ) -> PyResult<Option<Result<Done, Error>>> {
+        let Some(mut turn) = self.line.try_turn() else { return Ok(None) };
+        let done = turn.statement(prepared, params, found);
+        let promise = turn.end();
+        self.keep(py, promise).map(|()| done)
+    }
+
+    /// What a text was compiled to, unless somebody has the baton.
+    pub fn prepare(&self, text: &[u8]) -> Option<Prepared> {
+        self.line.try_turn()?.prepare(text)
     }
 
     /// The reply to a statement, which is run with the GIL held if it is known and over in no time.

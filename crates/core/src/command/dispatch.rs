@@ -12,10 +12,13 @@ use crate::reply::Reply;
 use crate::session::{Door, NoWaker, ReplyMode, Session};
 use crate::slowlog::{self, SlowEntry};
 use crate::sql::Ahead;
+use crate::sql::direct::{Done, Prepared};
 use crate::state::State;
+use crate::table::batch::Batch;
+use crate::table::datum::DatumRef;
 use crate::txn::Effect;
 use smallvec::SmallVec;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Serves one request from a door and commits what it changed.
 pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Reply {
@@ -36,7 +39,8 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
         }
     };
     session.last_command = command.spec.name;
-    if let Err(error) = gate(state, session, command, args) {
+    let accepted = if command.spec.accepts(args.len()) { Ok(()) } else { Err(wrong_arity(command.spec.name)) };
+    if let Err(error) = accepted.and_then(|()| gate(state, session, command)) {
         return reject(state, session, Some(command), error);
     }
     if session.multi.is_some() && !command.spec.flags.contains(Flags::MULTI_CONTROL) {
@@ -46,8 +50,41 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
     let mut context = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
     let reply = call(&mut context, command, args);
     commit(state, session, effect);
-    measure(state, session, command, args, started_ns);
+    measure(state, session, command, started_ns, || slowlog::shorten(args));
     answer(session, reply)
+}
+
+/// The command that a prepared statement counts as.
+static STATEMENT: LazyLock<&Command> =
+    LazyLock::new(|| TABLE.find(b"sql.bind").unwrap_or_else(|| unreachable!("it is in the table")));
+
+/// Serves a statement that its caller has prepared, as [`request`] would serve the words for it. None: it has to be asked
+/// with words.
+#[inline]
+pub fn statement(
+    state: &mut State,
+    session: &mut Session,
+    prepared: &Prepared,
+    params: &[DatumRef<'_>],
+    found: &mut Batch,
+) -> Option<Result<Done, Error>> {
+    if session.multi.is_some() || session.transaction.is_some() || session.reply_mode != ReplyMode::On {
+        return None;
+    }
+    let started_ns = state.monotonic_ns;
+    session.active_ms = state.clock.now_ms;
+    let command = *STATEMENT;
+    session.last_command = command.spec.name;
+    if let Err(error) = gate(state, session, command) {
+        return Some(Err(refuse(state, session, Some(command), error)));
+    }
+    let mut effect = state.new_effect();
+    let mut context = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
+    let result = super::sql::run_prepared(&mut context, prepared, params, found).transpose()?;
+    count(state, command, result.as_ref().err());
+    commit(state, session, effect);
+    measure(state, session, command, started_ns, || slowlog::shorten(&super::sql::words(prepared, params)));
+    Some(result)
 }
 
 /// Commands that take constant time, although they are not called fast: they may need memory, or free it.
@@ -94,12 +131,9 @@ pub fn find(name: &[u8], args: &[&[u8]]) -> Result<&'static Command, Error> {
     command.subcommand(args[1]).ok_or_else(|| unknown_subcommand(command.spec.name, args[1]))
 }
 
-/// Every refusal, in the order in which Redis makes them.
-fn gate(state: &mut State, session: &mut Session, command: &Command, args: &[&[u8]]) -> Result<(), Error> {
+/// Every refusal after that of a wrong number of arguments, in the order in which Redis makes them.
+fn gate(state: &mut State, session: &mut Session, command: &Command) -> Result<(), Error> {
     let spec = command.spec;
-    if !spec.accepts(args.len()) {
-        return Err(wrong_arity(spec.name));
-    }
     if !session.authenticated && !spec.flags.contains(Flags::NO_AUTH) && !state.config.requirepass.is_empty() {
         return Err(Error::new(Code::NoAuth, "Authentication required."));
     }
@@ -156,15 +190,18 @@ pub fn call(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> Reply {
         None => (command.spec.run)(ctx, args),
         Some(_) => transact::run(ctx, command, args),
     };
-    let stats = &mut ctx.state.command_stats[command.id];
+    count(ctx.state, command, result.as_ref().err());
+    result.unwrap_or_else(Reply::Error)
+}
+
+/// Counts a call of a command, and its failure.
+#[inline]
+fn count(state: &mut State, command: &Command, failure: Option<&Error>) {
+    let stats = &mut state.command_stats[command.id];
     stats.calls += 1;
-    match result {
-        Ok(reply) => reply,
-        Err(error) => {
-            stats.failed += 1;
-            ctx.state.count_error(&error);
-            Reply::Error(error)
-        }
+    if let Some(error) = failure {
+        stats.failed += 1;
+        state.count_error(error);
     }
 }
 
@@ -295,7 +332,12 @@ fn queue(state: &mut State, session: &mut Session, command: &Command, args: &[&[
 
 /// Refuses a request; a refused request spoils the transaction it was meant for.
 fn reject(state: &mut State, session: &mut Session, command: Option<&Command>, error: Error) -> Reply {
-    let mut error = error;
+    let error = refuse(state, session, command, error);
+    answer(session, Reply::Error(error))
+}
+
+#[cold]
+fn refuse(state: &mut State, session: &mut Session, command: Option<&Command>, mut error: Error) -> Error {
     if let Some(multi) = &mut session.multi {
         multi.aborted = true;
     }
@@ -309,7 +351,7 @@ fn reject(state: &mut State, session: &mut Session, command: Option<&Command>, e
         }
     }
     state.count_error(&error);
-    answer(session, Reply::Error(error))
+    error
 }
 
 /// What the client gets, given what it asked of CLIENT REPLY.
@@ -331,23 +373,29 @@ fn answer(session: &mut Session, reply: Reply) -> Reply {
 
 /// Counts the request's time and notes it in the slow log if it was slow.
 #[inline]
-fn measure(state: &mut State, session: &Session, command: &Command, args: &[&[u8]], started_ns: u64) {
+fn measure(
+    state: &mut State,
+    session: &Session,
+    command: &Command,
+    started_ns: u64,
+    words: impl FnOnce() -> Vec<Vec<u8>>,
+) {
     let ns = state.advance() - started_ns;
     state.stats.commands += 1;
     state.command_stats[command.id].ns += ns;
     let threshold = state.config.slowlog_log_slower_than_us;
     if threshold >= 0 && ns >= threshold as u64 * 1000 && !command.spec.flags.contains(Flags::SKIP_SLOWLOG) {
-        note_slow(state, session, args, ns / 1000);
+        note_slow(state, session, words(), ns / 1000);
     }
 }
 
 #[cold]
-fn note_slow(state: &mut State, session: &Session, args: &[&[u8]], duration_us: u64) {
+fn note_slow(state: &mut State, session: &Session, words: Vec<Vec<u8>>, duration_us: u64) {
     let entry = SlowEntry {
         id: 0,
         time_s: state.clock.now_ms / 1000,
         duration_us,
-        arguments: slowlog::shorten(args),
+        arguments: words,
         address: session.address.0.clone(),
         name: session.name.clone(),
     };

@@ -10,9 +10,11 @@ use crate::readers::{Job, Ticket};
 use crate::reply::Reply;
 use crate::session::{Blocked, Door, NoWaker, Session, SessionId, Sweep};
 use crate::sql::control::Control;
+use crate::sql::direct::{self, Done, Prepared};
 use crate::sql::run::number_after;
 use crate::sql::{self, Ahead, Host, Portion, Shape, Sql, packed};
 use crate::state::State;
+use crate::table::batch::Batch;
 use crate::table::catalog::{Catalog, TableId};
 use crate::table::datum::{Datum, DatumRef};
 use crate::txn::{TableChanges, Tables};
@@ -105,6 +107,42 @@ fn after_slice(ctx: &mut Context<'_>, args: &[&[u8]], reply: &Reply, window: Win
     }
 }
 
+/// Runs a statement that its caller has prepared; see [`direct::execute`].
+#[inline]
+pub(super) fn run_prepared(
+    ctx: &mut Context<'_>,
+    prepared: &Prepared,
+    params: &[DatumRef<'_>],
+    found: &mut Batch,
+) -> Result<Option<Done>> {
+    direct::execute(&mut Statement::new(ctx), prepared, params, found)
+}
+
+/// What a text was compiled to, for a caller who will ask it again.
+pub fn prepare(state: &mut State, session: &mut Session, text: &[u8]) -> Option<Prepared> {
+    let mut effect = state.new_effect();
+    let mut ctx = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
+    direct::prepared(&mut Statement::new(&mut ctx), text).ok().flatten()
+}
+
+/// The request that asks what a prepared statement does.
+#[cold]
+pub(super) fn words(prepared: &Prepared, params: &[DatumRef<'_>]) -> Vec<Vec<u8>> {
+    let spelled = |value: &DatumRef<'_>| match value {
+        DatumRef::Null => (b'n', Vec::new()),
+        DatumRef::Int(number) => (b'i', number::i64_text(*number).to_vec()),
+        DatumRef::Real(number) => (b'r', format!("{number:?}").into_bytes()),
+        DatumRef::Text(text) => (b't', text.to_vec()),
+        DatumRef::Blob(bytes) => (b'b', bytes.to_vec()),
+    };
+    let (letters, values): (Vec<u8>, Vec<Vec<u8>>) = params.iter().map(spelled).unzip();
+    let head = match letters.is_empty() {
+        true => vec![b"SQL".to_vec(), prepared.text().to_vec()],
+        false => vec![b"SQL.BIND".to_vec(), letters, prepared.text().to_vec()],
+    };
+    [head, values].concat()
+}
+
 /// Notes what a statement that is about to run will look up.
 #[inline]
 pub(super) fn look_ahead(sql: &Sql, request: &[&[u8]], ahead: &mut Ahead, source: &dyn Source) {
@@ -113,13 +151,18 @@ pub(super) fn look_ahead(sql: &Sql, request: &[&[u8]], ahead: &mut Ahead, source
         [name, types, text, params @ ..] if name.eq_ignore_ascii_case(b"sql.bind") => (text, Some(types), params),
         _ => return,
     };
-    let Some(plan) = sql.planned(text, params.len()) else { return };
-    let params: Option<Params<'_>> = match types {
-        None => Some(params.iter().map(|arg| untyped(arg)).collect()),
-        Some(types) => types.iter().zip(params).map(|(letter, value)| typed(0, *letter, value).ok()).collect(),
-    };
-    if let Some(params) = params.filter(|found| found.len() == plan.parameters()) {
-        ahead.add(plan, &params, source);
+    let Some(plan) = sql.planned(text, params.len()).filter(|plan| Ahead::wants(plan)) else { return };
+    // No collecting; see `sql_bind`.
+    let mut values = Params::new();
+    match types {
+        None => params.iter().for_each(|arg| values.push(untyped(arg))),
+        Some(types) => {
+            let typed = types.iter().zip(params).map_while(|(letter, value)| typed(0, *letter, value).ok());
+            typed.for_each(|value| values.push(value));
+        }
+    }
+    if values.len() == plan.parameters() {
+        ahead.add(plan, &values, source);
     }
 }
 
@@ -354,7 +397,7 @@ impl Host for Statement<'_, '_> {
             request: Vec::new(),
             keys: Vec::new(),
             deadline_ms: None,
-            on_timeout: Error::new(Code::Cancelled, "the statement was cancelled").into(),
+            on_timeout: crate::sql::report::cancelled().into(),
             elsewhere: Some(ticket),
             sweep: None,
         });

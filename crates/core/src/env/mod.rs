@@ -11,7 +11,7 @@ pub mod simulated;
 pub use directory_files::DirectoryFiles;
 pub use files::{FileReader, FileWriter, Files};
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Clock and randomness of a store.
 pub trait Env: Send {
@@ -29,15 +29,26 @@ pub trait Env: Send {
 
 /// The real world.
 pub struct SystemEnv {
-    start: Instant,
+    start_ns: u64,
     random: Xoshiro,
 }
 
 impl SystemEnv {
     /// An environment seeded by the operating system.
     pub fn new() -> Self {
-        SystemEnv { start: Instant::now(), random: Xoshiro::from_seed(os_random()) }
+        SystemEnv { start_ns: monotonic_ns(), random: Xoshiro::from_seed(os_random()) }
     }
+}
+
+/// What the system's steady clock shows. `Instant` reads the same one, but four times as many instructions go into
+/// taking two of its times apart and from each other, and every request reads it.
+#[inline]
+fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a timespec that may be written. The call fails only for an unknown clock, and this one exists on
+    // every Linux; were it to, zero would be shown.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 impl Default for SystemEnv {
@@ -52,7 +63,7 @@ impl Env for SystemEnv {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as i64)
     }
     fn monotonic_ns(&mut self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
+        monotonic_ns() - self.start_ns
     }
     fn random_u64(&mut self) -> u64 {
         self.random.next()

@@ -46,12 +46,18 @@ pub struct Usage {
     pub fast: bool,
 }
 
+/// Where in the cache a text was once.
+#[derive(Clone, Copy, Debug)]
+pub struct Place(usize);
+
 /// The cache. When it is full, a hand goes round and throws out what was not used since its last round.
 pub struct Cache {
     slots: Vec<Slot>,
     /// The first slot of each bucket.
     buckets: Box<[u32]>,
     hand: usize,
+    /// The slot found last: the requests of a pipeline are often alike.
+    last: usize,
 }
 
 /// No slot.
@@ -60,7 +66,7 @@ const BUCKETS: usize = (2 * limits::STATEMENTS_CACHED).next_power_of_two();
 
 impl Default for Cache {
     fn default() -> Self {
-        Cache { slots: Vec::new(), buckets: vec![NONE; BUCKETS].into(), hand: 0 }
+        Cache { slots: Vec::new(), buckets: vec![NONE; BUCKETS].into(), hand: 0, last: 0 }
     }
 }
 
@@ -102,6 +108,13 @@ impl Cache {
 
     #[inline]
     fn find(&self, text: &[u8]) -> Option<usize> {
+        match self.slots.get(self.last) {
+            Some(slot) if *slot.text == *text => Some(self.last),
+            _ => self.search(text),
+        }
+    }
+
+    fn search(&self, text: &[u8]) -> Option<usize> {
         let hash = hash::bytes(text);
         let mut at = self.buckets[hash as usize % BUCKETS];
         while let Some(slot) = self.slots.get(at as usize) {
@@ -116,8 +129,8 @@ impl Cache {
     /// What the text was compiled to; a statement is no longer in the cache then.
     #[inline]
     pub fn check_out(&mut self, text: &[u8]) -> Option<Compiled> {
-        let slot = self.find(text)?;
-        let slot = &mut self.slots[slot];
+        self.last = self.find(text)?;
+        let slot = &mut self.slots[self.last];
         slot.used = true;
         slot.calls += 1;
         match &mut slot.kept {
@@ -133,6 +146,25 @@ impl Cache {
             Kept::Fast(plan) => Some(plan),
             Kept::Statements(_) => None,
         }
+    }
+
+    /// The plan that a text was compiled to, if it needs no SQLite, and where it is kept.
+    pub fn place(&self, text: &[u8]) -> Option<(Arc<fast::Plan>, Place)> {
+        let slot = self.find(text)?;
+        match &self.slots[slot].kept {
+            Kept::Fast(plan) => Some((plan.clone(), Place(slot))),
+            Kept::Statements(_) => None,
+        }
+    }
+
+    /// Is this plan kept at that place? Then it is used now.
+    #[inline]
+    pub fn is_at(&mut self, place: Place, plan: &Arc<fast::Plan>) -> bool {
+        let Some(slot) = self.slots.get_mut(place.0) else { return false };
+        let is_there = matches!(&slot.kept, Kept::Fast(kept) if Arc::ptr_eq(kept, plan));
+        slot.used |= is_there;
+        slot.calls += u64::from(is_there);
+        is_there
     }
 
     /// Keeps a plan.

@@ -1,12 +1,13 @@
 //! Runs statements: finds or compiles what their text means, opens the undo scope, steps, shapes the reply.
 
-use super::cache::{Cache, Compiled};
+use super::cache::{Cache, Compiled, Place};
 use super::constraint::{RowEvaluator, foreign_key, link};
 use super::dml::returning::Returned;
 use super::dml::store::{self, Sink};
 use super::dml::upsert::Upserting;
 use super::dml::{self, Extra};
 use super::error::sql;
+use super::origin::Origin;
 use super::run::{self, Current, Failure, Host, Outcome, Run, Traits};
 use super::sqlite::{Connection, Prepared, Step, functions, memory};
 use super::statement::{self, Class};
@@ -37,7 +38,7 @@ pub struct Sql {
     /// Statements that are running, inside each other.
     running: usize,
     /// Statements of simple shapes are answered without SQLite. Tests compare both ways.
-    pub fast_path: bool,
+    pub(super) fast_path: bool,
     /// What the steps of the statement took that was analysed last.
     pub(super) taken: Vec<run::Taken>,
     /// Buffers of the fast path: keys to look up, a row to write and the row as it was.
@@ -125,6 +126,15 @@ impl Evaluator {
     /// The value of an expression without columns.
     pub fn evaluate(&self, expression: &str) -> Result<Datum> {
         super::sqlite::connection::evaluate(self.0, expression)
+    }
+}
+
+#[cfg(test)]
+impl Sql {
+    /// Turns the fast path off or on, also for statements that were compiled before.
+    pub(super) fn set_fast_path(&mut self, on: bool) {
+        self.fast_path = on;
+        self.cache.clear();
     }
 }
 
@@ -259,6 +269,17 @@ impl Sql {
         self.cache.fast(text).filter(|plan| plan.parameters() == parameters)
     }
 
+    /// The plan by key of a text that ran before, and its place in the cache.
+    pub fn known(&self, text: &[u8]) -> Option<(Arc<fast::Plan>, Place)> {
+        if self.fast_path { self.cache.place(text) } else { None }
+    }
+
+    /// Is the plan at that place in the cache still this one? If so, that counts as a call.
+    #[inline]
+    pub fn is_current(&mut self, place: Place, plan: &Arc<fast::Plan>) -> bool {
+        self.cache.is_at(place, plan)
+    }
+
     /// The statements in the cache and how they were used.
     pub fn statements(&self) -> impl Iterator<Item = (&[u8], super::cache::Usage)> {
         self.cache.usages()
@@ -330,7 +351,7 @@ fn in_forms<T>(
     tokens: Vec<Token<'_>>,
     mut body: impl FnMut(&mut dyn Host, &str, Class, &[Token<'_>]) -> Result<T>,
 ) -> Result<T> {
-    let mut forms = rewrite::forms(host.catalog(), text, &tokens);
+    let mut forms = rewrite::forms(host.catalog(), text, &tokens)?;
     let last = forms.pop().unwrap_or(text.into());
     for form in forms {
         let (class, tokens) = statement::classify(&form)?;
@@ -340,7 +361,7 @@ fn in_forms<T>(
         }
     }
     let (class, tokens) = statement::classify(&last)?;
-    body(host, &last, class, &tokens)
+    body(host, &last, class, &tokens).map_err(|error| relocated(error, &last, text))
 }
 
 fn compile_query(host: &mut dyn Host, text: &str, tokens: Vec<Token<'_>>) -> Result<Compiled> {
@@ -441,7 +462,7 @@ pub fn run_planned(host: &mut dyn Host, plan: &fast::Plan, params: &[DatumRef<'_
     run::until_ready(host, |host| fast::run(host, plan, params))
 }
 
-/// The error for another number of parameters than the statement has.
+/// The error for a number of parameters that is not the statement's.
 #[cold]
 pub fn wrong_count(wants: usize, given: usize) -> Error {
     sql(format!("the statement has {wants} parameters, {given} given"))
@@ -472,22 +493,27 @@ fn compile(host: &mut dyn Host, text: &str, tokens: &[Token<'_>], traits: Traits
 
 /// Compiles expressions over rows in hand.
 pub fn prepare_part(host: &mut dyn Host, text: &str) -> Result<Prepared> {
-    prepare_until_ready(host, &statement::with_sources_quoted(text), &Traits::PART)
+    let quoted = statement::with_sources_quoted(text);
+    prepare_until_ready(host, &quoted, &Traits::PART).map_err(|error| relocated(error, &quoted, text))
+}
+
+/// An error about a text that was made of the one given.
+fn relocated(error: Error, made: &str, given: &str) -> Error {
+    if made == given { error } else { Origin::of(made, given).relocated(error, made, given) }
 }
 
 /// Compiles a statement with SQLite.
 pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statement> {
     synchronize(host)?;
     let quoted = statement::with_sources_quoted(text);
-    let text = &*vtab::row_values::with_hints(&quoted);
+    let hinted = &*vtab::row_values::with_hints(&quoted);
     let traits = Arc::new(traits);
-    let prepared = match prepare_until_ready(host, text, &traits) {
+    let prepared = match prepare_until_ready(host, hinted, &traits) {
         // Places in the text are to be those of the text as it was given.
-        Err(error) if *text != *quoted => {
-            return Err(prepare_until_ready(host, &quoted, &traits).err().unwrap_or(error));
-        }
-        prepared => prepared?,
+        Err(error) if *hinted != *quoted => Err(prepare_until_ready(host, &quoted, &traits).err().unwrap_or(error)),
+        prepared => prepared,
     };
+    let prepared = prepared.map_err(|error| relocated(error, &quoted, text))?;
     let count = prepared.column_count();
     let names = (0..count).map(|i| Blob::from_slice(prepared.column_name(i).as_bytes())).collect();
     let (parameters, readonly) = (prepared.parameter_count(), prepared.is_readonly());
@@ -535,6 +561,7 @@ fn run_statement(host: &mut dyn Host, text: &[u8], mut statement: Statement, par
 fn row_count(reply: &Reply) -> u64 {
     match reply {
         Reply::Array(rows) => rows.len().saturating_sub(1) as u64,
+        Reply::Rows(rows) => rows.len() as u64,
         Reply::Int(changed) => (*changed).max(0) as u64,
         _ => 0,
     }

@@ -124,6 +124,7 @@ fn explain_prepared(
 fn rows_of(reply: &Reply) -> u64 {
     match reply {
         Reply::Array(rows) => rows.len().saturating_sub(1) as u64,
+        Reply::Rows(rows) => rows.len() as u64,
         Reply::Int(changed) => *changed as u64,
         _ => 0,
     }
@@ -132,7 +133,7 @@ fn rows_of(reply: &Reply) -> u64 {
 /// The last line of an ANALYZE.
 fn result(reply: &Reply, ns: u64) -> Line {
     let rows = rows_of(reply);
-    let words = if matches!(reply, Reply::Array(_)) { "rows of the result" } else { "rows changed" };
+    let words = if matches!(reply, Reply::Array(_) | Reply::Rows(_)) { "rows of the result" } else { "rows changed" };
     Line { words: words.into(), step: None, taken: Some(Taken { loops: 1, visited: rows, yielded: rows, ns }) }
 }
 

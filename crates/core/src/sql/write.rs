@@ -41,6 +41,19 @@ pub enum Given<'a> {
     Nothing,
 }
 
+impl<'a> Given<'a> {
+    /// The value, if there is one.
+    pub fn value(&self) -> Option<DatumRef<'a>> {
+        match self {
+            Given::Value(value) => Some(*value),
+            Given::Nothing => None,
+        }
+    }
+}
+
+/// A column's place in the table, and its new value.
+pub type Set<'a> = (usize, DatumRef<'a>);
+
 /// Evaluates a default that is no literal.
 pub type Evaluate<'a> = &'a mut dyn FnMut(&str) -> Outcome<Datum>;
 
@@ -274,17 +287,17 @@ pub fn duplicate(info: &TableInfo, index: IndexId, row: Row<'_>) -> Error {
     Error::new(Code::Constraint, format!("UNIQUE constraint failed: {}: {values} exists", names.join(", ")))
 }
 
-/// Changes the row `id`: columns that nothing is given for keep their values. False: the row was left as it is.
+/// Gives columns of the row `id`, named in the table's order, other values. False: the row was left as it is.
 pub fn update(
     run: &mut Run<'_>,
     info: &TableInfo,
     id: RowId,
-    given: &[Given<'_>],
+    sets: &[Set<'_>],
     on_conflict: OnConflict,
 ) -> Outcome<bool> {
     let mut old = std::mem::take(&mut run.old);
     let found = read_row(run, info, id, &mut old);
-    let result = found.and_then(|found| Ok(found && update_from(run, info, (id, &old), given, on_conflict)?));
+    let result = found.and_then(|found| Ok(found && update_from(run, info, (id, &old), sets, on_conflict)?));
     run.old = old;
     result
 }
@@ -294,31 +307,57 @@ pub fn update_from(
     run: &mut Run<'_>,
     info: &TableInfo,
     (id, old): (RowId, &[u8]),
-    given: &[Given<'_>],
+    sets: &[Set<'_>],
     on_conflict: OnConflict,
 ) -> Outcome<bool> {
     let old = Row::new(old, &info.layout);
-    let mut fitted: SmallVec<[(u16, Fitted<'_>); 8]> = SmallVec::new();
-    for (i, ((column, given), default)) in info.def.columns.iter().zip(given).zip(&info.defaults).enumerate() {
-        let Given::Value(value) = given else { continue };
+    let mut changed: SmallVec<[(u16, Fitted<'_>); 4]> = SmallVec::new();
+    for (i, value) in sets {
+        let column = &info.def.columns[*i];
         if column.generated.is_some() {
             // UPDATE .. FROM hands back what it read of columns that it leaves alone.
             if *value != old.get(column.position) {
-                return Err(constraint::generated_given(info, i, "UPDATE").into());
+                return Err(constraint::generated_given(info, *i, "UPDATE").into());
             }
             continue;
         }
         let value = match (column.not_null && value.is_null(), on_conflict) {
             (false, _) => *value,
             (true, OnConflict::Ignore) => return Ok(false),
-            (true, OnConflict::Replace) if !default.literal().is_null() => default.literal(),
+            (true, OnConflict::Replace) if !info.defaults[*i].literal().is_null() => info.defaults[*i].literal(),
             (true, _) => return Err(types::not_null_failed(&info.def.name, &column.name).into()),
         };
-        fitted.push((column.position, types::coerce(value, column.ctype, &info.def.name, &column.name)?));
+        changed.push((column.position, types::coerce(value, column.ctype, &info.def.name, &column.name)?));
+    }
+    let mut rows = std::mem::take(&mut run.rows);
+    rows.clear();
+    let result = match encode_update(run, info, old, &changed, on_conflict, &mut rows) {
+        Ok(true) => update_encoded(run, info, (id, old), &rows, on_conflict),
+        left_out => left_out,
+    };
+    run.rows = rows;
+    result
+}
+
+/// Puts the row with other values at some positions into `rows`, which is empty. False: the row is to be left as it is.
+fn encode_update(
+    run: &mut Run<'_>,
+    info: &TableInfo,
+    old: Row<'_>,
+    changed: &[(u16, Fitted<'_>)],
+    on_conflict: OnConflict,
+    rows: &mut Batch,
+) -> Outcome<bool> {
+    if info.rules.is_none() {
+        let numbers = changed.iter().map(|(position, value)| (*position, value.as_ref()));
+        let encode = |out: &mut Vec<u8>| info.layout.encode_changed(old.bytes(), numbers, out).ok_or(());
+        if rows.write(encode).is_ok() {
+            return Ok(true);
+        }
     }
     let computed;
     let mut values: Values<'_> = old.values().collect();
-    for (position, value) in &fitted {
+    for (position, value) in changed {
         values[usize::from(*position)] = value.as_ref();
     }
     if let Some(rules) = &info.rules {
@@ -326,17 +365,24 @@ pub fn update_from(
         computed = settled;
         computed.place(&mut values);
     }
-    let mut rows = std::mem::take(&mut run.rows);
-    rows.clear();
-    let encoded = rows.write(|out| info.layout.encode(&values, out));
-    let encoded = encoded.and_then(|()| run.admit(rows.get(0).len()));
-    let mut result = encoded.map_err(Failure::from).and_then(|()| update_row(run, info, id, &rows, on_conflict));
-    if let (Ok(true), Some(links)) = (&result, &info.links) {
-        let new = Row::new(rows.get(0), &info.layout);
-        result = foreign_key::updated(run, links, old, new).map(|()| true);
+    rows.write(|out| info.layout.encode(&values, out))?;
+    Ok(true)
+}
+
+/// Puts the one row of `rows` in the place of another.
+fn update_encoded(
+    run: &mut Run<'_>,
+    info: &TableInfo,
+    (id, old): (RowId, Row<'_>),
+    rows: &Batch,
+    on_conflict: OnConflict,
+) -> Outcome<bool> {
+    run.admit(rows.get(0).len())?;
+    let written = update_row(run, info, id, rows, on_conflict)?;
+    if let (true, Some(links)) = (written, &info.links) {
+        foreign_key::updated(run, links, old, Row::new(rows.get(0), &info.layout))?;
     }
-    run.rows = rows;
-    result
+    Ok(written)
 }
 
 fn read_row(run: &mut Run<'_>, info: &TableInfo, id: RowId, out: &mut Vec<u8>) -> Outcome<bool> {

@@ -48,7 +48,7 @@ fn serve(store: &Store, sql: &mut Sql, job: Job) {
     // Invariant 12: a bug in a read is that read's error. What it left in its connection goes with that.
     let reply = catch_unwind(AssertUnwindSafe(|| run(store, sql, &job))).unwrap_or_else(|panic| {
         std::mem::take(sql);
-        super::bug(&[&job.text], &*panic)
+        Reply::Error(super::bug(&[&job.text], &*panic))
     });
     // Freeing the pages that only the view still has takes its time, so it is not done under the baton.
     drop(job);

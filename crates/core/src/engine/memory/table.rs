@@ -380,6 +380,13 @@ impl Table {
 
     /// Replaces a row. On any error nothing has changed.
     pub fn update(&mut self, id: RowId, row: &[u8], changes: &mut dyn Changes) -> One<()> {
+        let old = self.heap.get(id).ok_or(WriteFailure::NoSuchRow(id))?;
+        let (before, after) = (Row::new(old, &self.layout), Row::new(row, &self.layout));
+        if self.indexes.iter().all(|index| keeps_key(&index.def, before, after)) {
+            changes.updated(self.def.id, id, old, row);
+            self.replace(id, row);
+            return Ok(());
+        }
         let (mut old_keys, mut new_keys) = (std::mem::take(&mut self.old_keys), std::mem::take(&mut self.new_keys));
         let result = self.update_keyed(id, row, &mut old_keys, &mut new_keys, changes);
         (self.old_keys, self.new_keys) = (old_keys, new_keys);
@@ -408,7 +415,7 @@ impl Table {
                 index.remove(&old.key, id, &self.heap, &self.layout);
             }
         }
-        self.heap.update(id, row);
+        self.replace(id, row);
         for (index, (_, new)) in
             self.indexes.iter_mut().zip(old_keys.iter().zip(new_keys.iter())).filter(|(_, k)| changed(k))
         {
@@ -416,11 +423,17 @@ impl Table {
                 index.insert(&new.key, new.is_exclusive(), id, &self.heap, &self.layout);
             }
         }
+        Ok(())
+    }
+
+    /// Puts a row in the place of another. Nothing can fail.
+    #[inline]
+    fn replace(&mut self, id: RowId, row: &[u8]) {
+        self.heap.update(id, row);
         if let Some(recency) = &self.recency {
             recency.used(id);
         }
         self.note_change(id, row);
-        Ok(())
     }
 
     /// Deletes a row. On any error nothing has changed.
@@ -491,8 +504,7 @@ impl Table {
         new_keys.resize_with(self.indexes.len(), RowKey::none);
         let (old, new) = (Row::new(old, &self.layout), Row::new(new, &self.layout));
         for ((index, old_key), new_key) in self.indexes.iter().zip(old_keys).zip(new_keys) {
-            let is_same = |position: u16| old.get(position) == new.get(position);
-            if index.def.columns.iter().all(|c| is_same(c.position)) && index.def.filter.is_none_or(is_same) {
+            if keeps_key(&index.def, old, new) {
                 (old_key.of, new_key.of) = (KeyOf::Absent, KeyOf::Absent);
                 continue;
             }
@@ -533,11 +545,18 @@ impl Table {
     fn note_change(&mut self, id: RowId, row: &[u8]) {
         self.builds.iter_mut().for_each(|(_, changed)| changed.push(id));
         if let Some(position) = self.autoincrement
-            && let DatumRef::Int(value) = Row::new(row, &self.layout).get(position)
+            && let DatumRef::Int(value) = Row::new(row, &self.layout).get_likely_number(position)
         {
             self.sequence = self.sequence.max(value);
         }
     }
+}
+
+/// Does a row that becomes another keep its key in an index, and its place in it?
+#[inline]
+fn keeps_key(def: &IndexDef, old: Row<'_>, new: Row<'_>) -> bool {
+    let is_same = |position: u16| old.get_likely_number(position) == new.get_likely_number(position);
+    def.columns.iter().all(|c| is_same(c.position)) && def.filter.is_none_or(is_same)
 }
 
 fn autoincrement_of(def: &TableDef) -> Option<u16> {

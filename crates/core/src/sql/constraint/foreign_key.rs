@@ -12,7 +12,7 @@ use crate::limits;
 use crate::sql::executor::synchronize;
 use crate::sql::run::{Host, Outcome, Run, Traits, until_ready};
 use crate::sql::table_info::{Default, TableInfo};
-use crate::sql::write::{self, Given, OnConflict};
+use crate::sql::write::{self, OnConflict, Set};
 use crate::table::batch::Batch;
 use crate::table::catalog::{Action, TableDef, TableId};
 use crate::table::datum::{Datum, DatumRef};
@@ -215,14 +215,13 @@ fn work_all(run: &mut Run<'_>) -> Outcome<()> {
         let lost = || Error::new(Code::Bug, "foreign_key.rs: the referring table is not known");
         let info = run.host.sql().info(todo.link.child).cloned().ok_or_else(lost)?;
         let values = new_values(run, &info, &todo)?;
-        let mut given: SmallVec<[Given<'_>; 16]> = SmallVec::from_elem(Given::Nothing, info.def.columns.len());
-        for (part, value) in todo.link.parts.iter().zip(&values) {
-            given[part.child_column] = Given::Value(value.as_ref());
-        }
+        let parts = todo.link.parts.iter().zip(&values);
+        let mut sets: SmallVec<[Set<'_>; 4]> = parts.map(|(part, value)| (part.child_column, value.as_ref())).collect();
+        sets.sort_by_key(|(column, _)| *column);
         for id in ids {
             match todo.what {
                 What::Delete => write::delete(run, &info, id)?,
-                _ => write::update(run, &info, id, &given, OnConflict::Abort)?,
+                _ => write::update(run, &info, id, &sets, OnConflict::Abort)?,
             };
         }
         if matches!(todo.what, What::SetDefault) {

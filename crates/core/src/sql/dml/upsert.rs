@@ -10,7 +10,7 @@ use crate::sql::run::{Host, Outcome, Run};
 use crate::sql::schema;
 use crate::sql::table_info::TableInfo;
 use crate::sql::token::Tokens;
-use crate::sql::write::{self, Given, OnConflict};
+use crate::sql::write::{self, OnConflict, Set};
 use crate::table::catalog::{IndexDef, IndexId, TableId};
 use crate::table::datum::{Datum, DatumRef};
 use crate::table::row::Row;
@@ -272,9 +272,8 @@ fn apply(
         Ok(holds.then(|| values.collect::<SmallVec<[Datum; 8]>>()))
     })?;
     let Some(values) = values else { return Ok(()) };
-    let mut given: SmallVec<[Given<'_>; 16]> = SmallVec::from_elem(Given::Nothing, info.def.columns.len());
-    for (column, value) in update.columns.iter().zip(&values) {
-        given[*column] = Given::Value(value.as_ref());
-    }
-    write::update(run, info, id, &given, OnConflict::Abort).map(|_| ())
+    let values = update.columns.iter().zip(&values);
+    let mut sets: SmallVec<[Set<'_>; 8]> = values.map(|(column, value)| (*column, value.as_ref())).collect();
+    sets.sort_by_key(|(column, _)| *column);
+    write::update(run, info, id, &sets, OnConflict::Abort).map(|_| ())
 }

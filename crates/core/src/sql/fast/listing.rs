@@ -4,23 +4,24 @@ use super::path::Flow;
 use super::shape::Window;
 use super::tables::{Field, Rows};
 use crate::limits;
-use crate::reply::Reply;
-use crate::sql::executor::reply;
+use crate::reply::{self, Blob, Reply};
+use crate::sql::executor;
+use std::sync::Arc;
 
 /// The rows so far.
 pub struct Listing<'p> {
     fields: &'p [Field],
     /// What is still to be left out, and what is still wanted.
     window: Window,
-    /// The names of the columns, then rows.
-    pub rows: Vec<Reply>,
+    /// The rows.
+    pub rows: reply::Rows,
     bytes: usize,
 }
 
 impl<'p> Listing<'p> {
     /// No rows yet.
-    pub fn new(fields: &'p [Field], window: Window, header: Reply) -> Listing<'p> {
-        Listing { fields, window, rows: vec![header], bytes: 0 }
+    pub fn new(fields: &'p [Field], window: Window, names: &Arc<Vec<Blob>>) -> Listing<'p> {
+        Listing { fields, window, rows: reply::Rows::new(names, 0), bytes: 0 }
     }
 
     /// Adds a row.
@@ -33,14 +34,12 @@ impl<'p> Listing<'p> {
             return Flow::Enough;
         }
         self.window.limit -= 1;
-        let mut row = Vec::with_capacity(self.fields.len());
-        for field in self.fields {
+        let (fields, bytes) = (self.fields, &mut self.bytes);
+        self.rows.push(fields.iter().map(|field| {
             let value = rows.get(*field);
-            self.bytes += size_of::<Reply>() + value.bytes_len();
-            row.push(reply(value));
-        }
-        self.bytes += size_of::<Reply>();
-        self.rows.push(Reply::Array(row));
+            *bytes += size_of::<Reply>() + value.bytes_len();
+            executor::reply(value)
+        }));
         match self.window.limit {
             0 => Flow::Enough,
             // A result that is too large is SQLite's to refuse.

@@ -27,16 +27,20 @@ mod write;
 
 pub use ahead::Ahead;
 pub use query::Query;
-pub use write::insert_many;
+pub use write::{Insert, insert_many};
 
 use super::run::{Host, Outcome, Taken};
 use super::token::Token;
 use super::vtab::describe::Step;
 use crate::engine::Source;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
+use crate::sql::direct::Done;
+use crate::sql::table_info::TableInfo;
+use crate::table::batch::Batch;
 use crate::table::datum::DatumRef;
 use read::Reader;
+use select::Output;
 
 /// A compiled statement.
 pub enum Plan {
@@ -138,7 +142,34 @@ pub fn run_analysed(
     }
 }
 
+/// As [`run`], with the rows found as they are stored, for a plan that writes or has an [`Plan::output`].
+#[inline]
+pub fn run_directly(
+    host: &mut dyn Host,
+    plan: &Plan,
+    params: &[DatumRef<'_>],
+    found: &mut Batch,
+) -> Outcome<Option<Done>> {
+    if let Plan::Select(plan) = plan {
+        return Ok(select::find(host, plan, params, &mut |row| found.push(row.bytes()))?.map(|()| Done::Rows));
+    }
+    match run(host, plan, params)? {
+        None => Ok(None),
+        Some(Reply::Int(changed)) => Ok(Some(Done::Changed(changed))),
+        Some(_) => Err(Error::new(Code::Bug, "fast/mod.rs: a statement with rows ran as one without").into()),
+    }
+}
+
 impl Plan {
+    /// The table and the columns of which its rows are made, if they are rows of one table as they are stored.
+    #[inline]
+    pub fn output(&self) -> Option<(&TableInfo, &Output)> {
+        match self {
+            Plan::Select(plan) => Some(plan.output()),
+            _ => None,
+        }
+    }
+
     /// Does it look up or write a few rows by their keys?
     pub fn is_short(&self) -> bool {
         match self {

@@ -10,15 +10,16 @@ use super::read::{Reader, Value};
 use super::shape::{Item, Items, Shape, Window};
 use super::tables::{Demands, Field, Lying, Rows, Tables, join_word};
 use crate::engine::{Read, Source};
-use crate::reply::{Blob, Reply};
+use crate::reply::{self, Blob, Reply};
 use crate::sql::run::{Failure, Host, Outcome, Taken};
 use crate::sql::vtab::describe::Step;
 use crate::table::catalog::{IndexDef, Method};
 use crate::table::datum::DatumRef;
+use std::sync::Arc;
 
 /// SELECT of groups, aggregates or joined rows.
 pub struct Query {
-    names: Vec<Blob>,
+    names: Arc<Vec<Blob>>,
     input: Input,
     answer: Answer,
     limit: Option<Value>,
@@ -82,7 +83,7 @@ pub fn compile(host: &mut dyn Host, reader: &mut Reader<'_>, text: &str) -> Opti
     if is_for_sqlite(&tables, &input, &answer, limit.is_some()) {
         return None;
     }
-    Some(Query { names: items.names, input, answer, limit, offset, parameters: reader.parameters })
+    Some(Query { names: Arc::new(items.names), input, answer, limit, offset, parameters: reader.parameters })
 }
 
 /// `table [JOIN table [ON ..]] [WHERE ..]`; and whether it is a LEFT JOIN.
@@ -189,16 +190,15 @@ impl Query {
 
     fn answer(&self, host: &mut dyn Host, params: &[DatumRef<'_>], look: &mut Look) -> Outcome<Option<Reply>> {
         let Some(window) = self.window(params) else { return Ok(None) };
-        let header = Reply::Array(self.names.iter().cloned().map(Reply::Bulk).collect());
         let (grouping, shape) = match (&self.answer, &self.input) {
             (Answer::Groups(grouping, shape), _) => (grouping, shape),
             (Answer::Rows(fields), Input::Joined(join, used)) => {
-                let mut listing = Listing::new(fields, window, header);
+                let mut listing = Listing::new(fields, window, &self.names);
                 let walked = match window.limit {
                     0 => Some(()),
                     _ => join.walk(host, params, look, *used, &mut listing)?,
                 };
-                return Ok(walked.map(|()| Reply::Array(listing.rows)));
+                return Ok(walked.map(|()| Reply::Rows(listing.rows)));
             }
             (Answer::Rows(_), Input::One(_)) => return Ok(None),
         };
@@ -210,9 +210,9 @@ impl Query {
         if walked.is_none() {
             return Ok(None);
         }
-        let mut rows = vec![header];
+        let mut rows = reply::Rows::new(&self.names, 0);
         shape.rows(grouping, &groups, params, window, &mut rows)?;
-        Ok(Some(Reply::Array(rows)))
+        Ok(Some(Reply::Rows(rows)))
     }
 
     /// The part of the rows that LIMIT and OFFSET want. None: they are no integers.

@@ -4,8 +4,7 @@ use super::Plan;
 use super::key::{self, Encoded, KeyColumn, KeyValues};
 use super::range;
 use super::read::{Condition, Reader, index_of_all};
-use crate::engine::Source;
-use crate::reply::{Blob, Reply};
+use crate::reply::{Blob, Reply, Rows};
 use crate::sql::executor::reply;
 use crate::sql::run::{Host, Outcome};
 use crate::sql::table_info::TableInfo;
@@ -22,7 +21,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Output {
     /// Their names.
-    names: Vec<Blob>,
+    names: Arc<Vec<Blob>>,
     /// Their positions in rows.
     positions: SmallVec<[u16; 16]>,
     /// Some have another name, which ORDER BY might mean.
@@ -30,22 +29,33 @@ pub struct Output {
 }
 
 impl Output {
-    /// The reply's first element.
+    /// A reply for about so many rows.
     #[inline]
-    pub fn header(&self) -> Reply {
-        // From slices, as a clone goes byte by byte.
-        Reply::Array(self.names.iter().map(|name| Reply::Bulk(Blob::from_slice(name))).collect())
+    pub fn rows(&self, count: usize) -> Rows {
+        Rows::new(&self.names, count)
     }
 
-    /// A row of the reply.
+    /// The names.
+    pub fn names(&self) -> &[Blob] {
+        &self.names
+    }
+
+    /// The values of a row of the table as it is stored.
     #[inline]
-    pub fn row(&self, row: Row<'_>) -> Reply {
-        Reply::Array(self.positions.iter().map(|position| reply(row.get(*position))).collect())
+    pub fn values<'a>(&'a self, row: &'a [u8], info: &'a TableInfo) -> impl ExactSizeIterator<Item = DatumRef<'a>> {
+        let row = Row::new(row, &info.layout);
+        self.positions.iter().map(move |position| row.get(*position))
+    }
+
+    /// Adds a row of the table to the reply.
+    #[inline]
+    pub fn add_to(&self, rows: &mut Rows, row: Row<'_>) {
+        rows.push(self.positions.iter().map(|position| reply(row.get(*position))));
     }
 
     /// Bytes of a row of the reply besides the values' own.
     pub fn row_bytes(&self) -> usize {
-        size_of::<Reply>() * (1 + self.positions.len())
+        size_of::<Reply>() * self.positions.len()
     }
 
     /// `*` or `column [[AS] name], ...`; the table is known only after FROM, so the tokens are read twice.
@@ -69,7 +79,7 @@ impl Output {
     }
 
     fn add(&mut self, name: &str, position: u16) {
-        self.names.push(Blob::from_slice(name.as_bytes()));
+        Arc::make_mut(&mut self.names).push(Blob::from_slice(name.as_bytes()));
         self.positions.push(position);
     }
 }
@@ -127,9 +137,26 @@ impl Select {
         key::is_unique(&self.info, self.index) && self.parameters <= 64
     }
 
+    /// Its table and the columns that it returns.
+    #[inline]
+    pub fn output(&self) -> (&TableInfo, &Output) {
+        (&self.info, &self.output)
+    }
+
     /// What it does, for EXPLAIN.
     pub fn step(&self) -> Step {
         key::step(&self.info, self.index, &self.values)
+    }
+
+    /// Does it look up one key, if any?
+    #[inline]
+    pub fn is_of_one_key(&self) -> bool {
+        self.values.iter().all(|values| values.len() == 1)
+    }
+
+    /// How many keys it looks up at most.
+    fn questions(&self) -> usize {
+        self.values.iter().map(SmallVec::len).max().unwrap_or(0)
     }
 
     /// Appends the key that the statement will look up, if it is one.
@@ -150,21 +177,27 @@ impl Select {
 /// Runs it.
 #[inline]
 pub fn run(host: &mut dyn Host, plan: &Select, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
-    let mut keys = std::mem::take(&mut host.sql().keys);
-    let encoded = key::keys(&plan.columns, &plan.values, params, &mut keys);
-    let result = match encoded {
-        Encoded::Unknown => Ok(None),
-        Encoded::Never => Ok(Some(Reply::Array(vec![plan.output.header()]))),
-        Encoded::Bytes => look_up(host.source(), plan, &keys).map(Some),
-    };
-    host.sql().keys = keys;
-    result
+    let mut rows = plan.output.rows(plan.questions());
+    let found = find(host, plan, params, &mut |row| plan.output.add_to(&mut rows, row))?;
+    Ok(found.map(|()| Reply::Rows(rows)))
 }
 
+/// Shows `visit` the rows. None: SQLite must judge, and nothing was shown.
 #[inline]
-fn look_up(source: &dyn Source, plan: &Select, keys: &Batch) -> Outcome<Reply> {
-    let mut rows = Vec::with_capacity(1 + keys.len());
-    rows.push(plan.output.header());
-    source.get_many(plan.info.def.id, plan.index, keys, &mut |_, _, row| rows.push(plan.output.row(row)))?;
-    Ok(Reply::Array(rows))
+pub fn find(
+    host: &mut dyn Host,
+    plan: &Select,
+    params: &[DatumRef<'_>],
+    visit: &mut dyn FnMut(Row<'_>),
+) -> Outcome<Option<()>> {
+    let mut keys = std::mem::take(&mut host.sql().keys);
+    let result = match key::keys(&plan.columns, &plan.values, params, &mut keys) {
+        Encoded::Unknown => Ok(None),
+        Encoded::Never => Ok(Some(())),
+        Encoded::Bytes => {
+            host.source().get_many(plan.info.def.id, plan.index, &keys, &mut |_, _, row| visit(row)).map(Some)
+        }
+    };
+    host.sql().keys = keys;
+    Ok(result?)
 }

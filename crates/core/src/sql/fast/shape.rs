@@ -6,8 +6,8 @@ use super::filter::order;
 use super::group::{Grouping, Groups};
 use super::read::{Reader, Value};
 use super::tables::{Field, Tables};
-use crate::reply::{Blob, Reply};
-use crate::sql::executor::{check_result_size, reply};
+use crate::reply::{self, Blob, Reply};
+use crate::sql::executor;
 use crate::sql::run::Outcome;
 use crate::sql::vtab::plan::Op;
 use crate::table::catalog::IndexColumn;
@@ -258,7 +258,7 @@ impl Shape {
         groups: &Groups<'_>,
         params: &[DatumRef<'_>],
         window: Window,
-        rows: &mut Vec<Reply>,
+        rows: &mut reply::Rows,
     ) -> Outcome<()> {
         let mut order = groups.sorted();
         order.retain(|group| self.having.iter().all(|having| passes(having, groups, *group, params)));
@@ -269,14 +269,15 @@ impl Shape {
         let limit = usize::try_from(window.limit).unwrap_or(usize::MAX);
         let mut bytes = 0;
         for group in order.into_iter().skip(offset).take(limit) {
-            let value = |shown: &Shown| match shown {
-                Shown::Column(column) => reply(groups.column(group, *column).as_ref()),
-                Shown::Call(call) => reply(groups.value(group, *call).as_ref()),
-            };
-            let row: Vec<Reply> = self.shown.iter().map(value).collect();
-            bytes += (1 + row.len()) * size_of::<Reply>() + row.iter().map(text_len).sum::<usize>();
-            check_result_size(bytes)?;
-            rows.push(Reply::Array(row));
+            rows.push(self.shown.iter().map(|shown| {
+                let value = match shown {
+                    Shown::Column(column) => groups.column(group, *column).clone(),
+                    Shown::Call(call) => groups.value(group, *call),
+                };
+                bytes += size_of::<Reply>() + value.as_ref().bytes_len();
+                executor::reply(value.as_ref())
+            }));
+            executor::check_result_size(bytes)?;
         }
         Ok(())
     }
@@ -326,12 +327,5 @@ fn passes((call, op, value): &(usize, Op, Value), groups: &Groups<'_>, group: u3
         Op::LessOrEqual => order != Ordering::Greater,
         Op::Greater => order == Ordering::Greater,
         _ => order != Ordering::Less,
-    }
-}
-
-fn text_len(value: &Reply) -> usize {
-    match value {
-        Reply::Verbatim(_, text) | Reply::Bulk(text) => text.len(),
-        _ => 0,
     }
 }

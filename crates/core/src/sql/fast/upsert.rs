@@ -7,7 +7,7 @@ use crate::error::{Code, Error};
 use crate::sql::dml::upsert::Upserting;
 use crate::sql::run::{Failure, Outcome, Run};
 use crate::sql::table_info::TableInfo;
-use crate::sql::write::{self, Given, OnConflict};
+use crate::sql::write::{self, OnConflict, Set};
 use crate::table::catalog::{IndexDef, IndexId};
 use crate::table::datum::{Datum, DatumRef};
 use crate::table::row::Row;
@@ -161,11 +161,10 @@ impl Planned<'_> {
         if values.len() < plan.sets.len() || values.iter().any(Option::is_none) {
             return self.give_up();
         }
-        let mut given: SmallVec<[Given<'_>; 16]> = SmallVec::from_elem(Given::Nothing, info.def.columns.len());
-        for ((column, _), value) in plan.sets.iter().zip(&values) {
-            given[*column] = value.as_ref().map_or(Given::Nothing, |value| Given::Value(value.as_ref()));
-        }
-        write::update(run, info, existing, &given, OnConflict::Abort).map(|_| true)
+        let values = plan.sets.iter().zip(values.iter().flatten());
+        let mut sets: SmallVec<[Set<'_>; 4]> = values.map(|((column, _), value)| (*column, value.as_ref())).collect();
+        sets.sort_by_key(|(column, _)| *column);
+        write::update(run, info, existing, &sets, OnConflict::Abort).map(|_| true)
     }
 
     #[cold]

@@ -13,12 +13,13 @@ use crate::sql::executor::in_scope;
 use crate::sql::run::{Failure, Host, Outcome, Run, Traits};
 use crate::sql::table_info::TableInfo;
 use crate::sql::vtab::describe::Step;
-use crate::sql::write::{self, Given, OnConflict};
+use crate::sql::write::{self, Given, OnConflict, Set};
 use crate::table::batch::Batch;
-use crate::table::catalog::IndexId;
+use crate::table::catalog::{ColumnDef, IndexId};
 use crate::table::datum::DatumRef;
 use crate::table::row::Row;
 use crate::table::row_id::RowId;
+use crate::table::types::ColumnType;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -146,8 +147,9 @@ fn insert_and_more<'a>(
     let Some((output, returned)) = plan.returning.as_ref().zip(run.returned.take()) else {
         return Ok(Some(Reply::Int(run.changed as i64)));
     };
-    let rows = returned.iter().map(|(_, row)| output.row(Row::new(row, &plan.info.layout)));
-    Ok(Some(Reply::Array(std::iter::once(output.header()).chain(rows).collect())))
+    let mut rows = output.rows(1);
+    returned.iter().for_each(|(_, row)| output.add_to(&mut rows, Row::new(row, &plan.info.layout)));
+    Ok(Some(Reply::Rows(rows)))
 }
 
 /// Rows that are handed to the engine at once.
@@ -209,8 +211,8 @@ impl Insert {
 /// UPDATE t SET column = value, ... WHERE key
 pub struct Update {
     target: Target,
-    /// For each column of the table, its new value.
-    values: Vec<Option<Value>>,
+    /// Columns of the table, in its order, and their new values.
+    values: Vec<(usize, Value)>,
     /// Parameters of the statement.
     pub parameters: usize,
 }
@@ -305,17 +307,19 @@ pub fn compile_update(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<Up
     reader.word("UPDATE")?;
     let (info, alias) = reader.table(host)?;
     reader.word("SET")?;
-    let mut values = vec![None; info.def.columns.len()];
+    let mut values: Vec<(usize, Value)> = Vec::new();
     loop {
         let column = reader.column(&info, None)?;
         reader.symbol("=")?;
-        if values[column].replace(reader.value()?).is_some() {
+        if values.iter().any(|(other, _)| *other == column) {
             return None;
         }
+        values.push((column, reader.value()?));
         if reader.symbol(",").is_none() {
             break;
         }
     }
+    values.sort_by_key(|(column, _)| *column);
     let conditions = reader.conditions(&info, alias.as_deref())?;
     reader.end()?;
     Some(Update { target: Target::new(&info, &conditions)?, values, parameters: reader.parameters })
@@ -323,27 +327,59 @@ pub fn compile_update(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<Up
 
 /// Runs an UPDATE.
 pub fn update(host: &mut dyn Host, plan: &Update, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
-    let (rows, mut old) = std::mem::take(&mut host.sql().row_buffers);
+    let (mut rows, mut old) = std::mem::take(&mut host.sql().row_buffers);
     let Some(ids) = plan.target.find(host, params, &mut old)? else { return Ok(None) };
+    if let [id] = ids[..]
+        && update_numbers(host, plan, params, (id, &old), &mut rows)?
+    {
+        host.sql().row_buffers = (rows, old);
+        return Ok(Some(Reply::Int(1)));
+    }
     in_scope(host, ids.len() > 1 || plan.target.info.links.is_some(), |host| {
-        let given: SmallVec<[Given<'_>; 16]> = plan
-            .values
-            .iter()
-            .map(|value| value.as_ref().map_or(Given::Nothing, |value| Given::Value(value.get(params))))
-            .collect();
+        let values = plan.values.iter();
+        let sets: SmallVec<[Set<'_>; 4]> = values.map(|(column, value)| (*column, value.get(params))).collect();
         let mut run = Run::new(host, &Traits::NONE);
         run.rows = rows;
         if let [id] = ids[..] {
-            write::update_from(&mut run, &plan.target.info, (id, &old), &given, OnConflict::Abort)?;
+            write::update_from(&mut run, &plan.target.info, (id, &old), &sets, OnConflict::Abort)?;
         } else {
             for id in &ids {
-                write::update(&mut run, &plan.target.info, *id, &given, OnConflict::Abort)?;
+                write::update(&mut run, &plan.target.info, *id, &sets, OnConflict::Abort)?;
             }
         }
         foreign_key::finish(&mut run)?;
         run.host.sql().row_buffers = (std::mem::take(&mut run.rows), old);
         Ok(Some(Reply::Int(run.changed as i64)))
     })
+}
+
+/// Gives numbers to columns of numbers of a row, if nothing else is to be looked at: the usual UPDATE, at two thirds of its
+/// cost. False: it is not so, or the row was refused, and nothing was done.
+fn update_numbers(
+    host: &mut dyn Host,
+    plan: &Update,
+    params: &[DatumRef<'_>],
+    (id, old): (RowId, &[u8]),
+    rows: &mut Batch,
+) -> Outcome<bool> {
+    let info = &*plan.target.info;
+    let numbers = plan.values.iter().map(|(column, value)| (&info.def.columns[*column], value.get(params)));
+    let fits = |(column, value): (&ColumnDef, DatumRef<'_>)| match value {
+        DatumRef::Int(_) => column.ctype == ColumnType::Integer,
+        DatumRef::Real(number) => column.ctype == ColumnType::Real && !number.is_nan(),
+        _ => false,
+    };
+    if info.rules.is_some() || info.links.is_some() || !numbers.clone().all(fits) {
+        return Ok(false);
+    }
+    rows.clear();
+    let numbers = numbers.map(|(column, value)| (column.position, value));
+    if rows.write(|out| info.layout.encode_changed(old, numbers, out).ok_or(())).is_err() {
+        return Ok(false);
+    }
+    host.make_room()?;
+    let (tables, changes) = host.write()?;
+    Ok(tables.update(info.def.id, &[id], rows, changes).is_ok())
 }
 
 /// Reads a DELETE.

@@ -6,6 +6,7 @@ mod constraints;
 mod definitions;
 mod dml;
 mod effects;
+mod expression_indexes;
 mod foreign_keys;
 mod groups;
 mod joins;
@@ -70,7 +71,7 @@ impl TestStore {
 
     pub fn try_run(&mut self, text: &str, params: &[Datum]) -> Result<Reply> {
         let params: Vec<DatumRef<'_>> = params.iter().map(Datum::as_ref).collect();
-        execute(self, text.as_bytes(), &params)
+        execute(self, text.as_bytes(), &params).map(Reply::plain)
     }
 
     /// Runs a statement that must succeed.
