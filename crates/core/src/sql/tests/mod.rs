@@ -8,6 +8,8 @@ mod dml;
 mod effects;
 mod expression_indexes;
 mod foreign_keys;
+mod groups;
+mod joins;
 mod mishaps;
 mod oracle;
 mod plans;
