@@ -44,10 +44,10 @@ fn run_until_ready(host: &mut dyn Host, text: &[u8], compiled: &mut Compiled, va
     })
 }
 
-/// The same error, with the number of the group that failed.
+/// The same error, with the number of the group that failed, if it is that one's fault.
 fn of_row(failure: Failure, group: usize) -> Failure {
     match failure {
-        Failure::Error(error) if error.code != Code::Cancelled => {
+        Failure::Error(error) if !matches!(error.code, Code::Cancelled | Code::Oom | Code::MisConf) => {
             Failure::Error(Error::new(error.code, format!("row {}: {}", group + 1, error.message)))
         }
         other => other,
