@@ -6,6 +6,7 @@ from typing import Any, TypedDict, final, overload
 from peryton._resp import Argument
 
 __all__ = [
+    "LoadControl",
     "Responder",
     "Rows",
     "Server",
@@ -178,6 +179,20 @@ def check(
 def close_all() -> None:
     """Closes every open store of this process; runs at the interpreter's exit."""
 
+class _Phase(TypedDict):
+    number: int
+    from_ns: int
+    until_ns: int
+    asked: int
+    answered: int
+    percentiles_ns: list[tuple[float, int]]
+
+class _Paced(TypedDict):
+    sent: int
+    late_percentiles_ns: list[tuple[float, int]]
+    phases: list[_Phase]
+    slots: list[tuple[int, int]]
+
 class _Report(TypedDict):
     requests: int
     errors: int
@@ -193,6 +208,18 @@ class _Report(TypedDict):
     batch_percentiles_ns: list[tuple[float, int]]
     slowest: list[tuple[int, int]]
     hardest: tuple[int, int] | None
+    paced: _Paced | None
+
+@final
+class LoadControl:
+    """Steers a load at a rate from another thread."""
+
+    def __new__(cls) -> LoadControl: ...
+    def begin(self, phase: int) -> None:
+        """From now on requests belong to this phase; a load begins with phase 0."""
+
+    def stop(self) -> None:
+        """Nothing more is sent; the load ends when all is answered."""
 
 def load(
     host: str,
@@ -210,8 +237,15 @@ def load(
     watch_cpu: bool = False,
     seed: int = 1,
     patience: float = 30.0,
+    rate: float | None = None,
+    slot: float = 0.0,
+    control: LoadControl | None = None,
 ) -> _Report:
-    """Sends commands to a server and measures; runs without the GIL, and Ctrl-C ends it."""
+    """Sends commands to a server and measures; runs without the GIL, and Ctrl-C ends it.
+
+    With a rate, requests go out when they are due, and their times count from then; a control steers it, and then it
+    asks for the GIL at no time.
+    """
 
 @final
 class Responder:

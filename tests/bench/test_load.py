@@ -1,6 +1,9 @@
 """The generator against the server that does nothing."""
 
+import itertools
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -50,3 +53,37 @@ def test_wrong_plans_and_absent_servers_are_refused(responder):
     responder.stop()
     with pytest.raises(ConnectionRefusedError):
         send(Load((("PING",),)), responder.port)
+
+
+def test_a_rate_is_kept_and_its_times_count_from_the_timetable(responder):
+    load = Load((("PING",),), connections=4, rate=10_000, slot_s=0.05)
+    sample = send(load, responder.port, seconds=0.3, warmup=0.1, pids=[os.getpid()])
+    paced = sample.paced
+    assert (sample.requests, paced.sent, responder.requests) == (3000, 3000, 4000)
+    assert sample.metrics()["rate"] <= 10_001
+    assert sum(answered for answered, _ in paced.slots) == 3000
+    assert max(ms for _, ms in paced.slots) == sample.batch_ms[100.0]
+    assert sample.batch_ms[50.0] >= paced.late_ms[50.0]
+
+
+def test_another_thread_steers_a_load_at_a_rate(responder):
+    control = _core.LoadControl()
+    load = Load((("PING",),), connections=4, rate=5000)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(send, load, responder.port, seconds=3600, control=control)
+        for phase in (1, 2):
+            time.sleep(0.05)
+            control.begin(phase)
+        time.sleep(0.05)
+        control.stop()
+        phases = running.result().paced.phases
+    assert [phase.number for phase in phases] == [0, 1, 2]
+    assert sum(phase.asked for phase in phases) == responder.requests
+    assert all(phase.until_s == after.from_s for phase, after in itertools.pairwise(phases))
+    assert all(phase.asked > 0 and phase.ms[50.0] <= phase.ms[100.0] for phase in phases)
+
+
+@pytest.mark.parametrize("rate", [0, -1, float("nan"), 1e12])
+def test_a_rate_that_makes_no_sense_is_refused(responder, rate):
+    with pytest.raises(OSError, match="a rate is between"):
+        send(Load((("PING",),), rate=rate), responder.port)

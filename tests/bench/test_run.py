@@ -6,10 +6,12 @@ import math
 import pytest
 from click.testing import CliRunner
 
-from peryton.bench import peers
+from peryton.bench import peers, restart
 from peryton.bench.cli import bench
-from peryton.bench.runner import TINY, Bench, Workload
-from peryton.bench.suites import SMALL, SUITES, Load
+from peryton.bench.data import SMALL, fill_stock
+from peryton.bench.load import Load
+from peryton.bench.runner import TINY, Bench, Result, Workload
+from peryton.bench.suites import SUITES
 from peryton.bench.verdict import TARGETS
 
 
@@ -50,8 +52,9 @@ def test_peryton_answers_every_workload(whole):
 def test_redis_answers_all_but_tables(whole):
     _, found = whole
     unanswered = {name for name, figures in figures_of(found, "redis").items() if not figures}
-    ours_alone = {"select-p16", "row-memory", "select-p1", "select-p64", "wire-get-p1", "wire-one", "wire-in"}
-    assert unanswered == ours_alone | {name for name in figures_of(found, "peryton") if name.startswith("sql-")}
+    ours_alone = {"row-memory", "wire-get-p1", "checkpoint-tables"}
+    ours_alone |= {name for name in figures_of(found, "peryton") if name.startswith(("sql-", "select-", "in-"))}
+    assert unanswered == ours_alone
 
 
 def test_figures_are_sane(whole):
@@ -64,6 +67,44 @@ def test_figures_are_sane(whole):
                 assert len(figures["rate"]) == TINY.rounds
                 assert all(rate > 100 for rate in figures["rate"])
                 assert all(cpu > 0 for cpu in figures["server_cpu_us"] + figures["client_cpu_us"])
+
+
+def test_a_save_under_load_is_measured_in_its_parts(whole):
+    _, found = whole
+    [result] = [result for result in found["results"] if result["name"] == "checkpoint-keys"]
+    assert set(result["figures"]) >= {"peryton", "redis"}
+    for name, figures in result["figures"].items():
+        assert all(len(values) == TINY.stock_rounds for values in figures.values()), name
+        assert figures["asked_per_s"][0] > 100
+        assert 0 < figures["p99_before_ms"][0] <= figures["longest_before_ms"][0]
+        assert 0 < figures["p99_during_ms"][0] <= figures["longest_during_ms"][0]
+        assert 0.9 < figures["memory_growth"][0] < 3
+        [series] = result["series"][name]
+        assert len(series["phases"]) == 3
+        assert series["phases"] == sorted(series["phases"])
+        assert sum(answered for answered, _ in series["slots"]) > 0
+
+
+def test_a_restart_is_measured_beside_redis_with_sqlite(whole):
+    _, found = whole
+    figures = {result["name"]: result["figures"] for result in found["results"]}["restart"]
+    assert set(figures) >= {"peryton", "redis", "sqlite", "redis + sqlite"}
+    [ping], [get], [select] = (figures["peryton"][name] for name in ("ping_s", "get_s", "select_s"))
+    assert 0 < ping <= get <= select
+    together = figures["redis"]["get_s"][0] + figures["sqlite"]["indexes_s"][0]
+    assert figures["redis + sqlite"]["select_s"] == [together]
+    assert figures["redis + sqlite"]["items_per_s"] == [2 * TINY.stock / together]
+
+
+def test_a_server_that_has_lost_data_over_a_restart_gets_no_figure():
+    programs, _ = peers.find()
+    with Bench(programs[:1], TINY) as run, run.fresh("peryton", promise="interval") as server:
+        fill_stock(server, 100, lambda text: None)
+        server.halt()
+        result = Result("restart", "")
+        with run.failing(result, "peryton"):
+            restart.measure(server, 101, result, 0.0)
+    assert "last key" in result.failed["peryton"]
 
 
 def test_the_facts_that_make_figures_readable_are_there(whole):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -11,7 +12,8 @@ import pytest
 
 import peryton
 from peryton import Database
-from tests.support.resp import Connection, Simple
+from tests.durability.serving import serve
+from tests.support.resp import Connection, ConnectionClosed, Simple
 
 OK = Simple(b"OK")
 
@@ -107,6 +109,16 @@ def test_without_a_log_only_save_writes(tmp_path: Path) -> None:
         db.command("SET", "a", 4)
     with peryton.open(tmp_path, durability="none") as db:
         assert db.command("GET", "a") == b"4"
+
+
+def test_shutdown_save_makes_a_checkpoint_where_there_is_no_log(tmp_path: Path) -> None:
+    with serve(tmp_path, "none") as server, Connection(server.port) as client:
+        assert client("SET", "a", 1) == OK
+        with contextlib.suppress(OSError, ConnectionClosed):
+            client("SHUTDOWN", "SAVE")
+        server.process.wait(20)
+    with serve(tmp_path, "none") as server, Connection(server.port) as client:
+        assert client("GET", "a") == b"1"
 
 
 def test_a_store_in_memory_cannot_promise_anything() -> None:

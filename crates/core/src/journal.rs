@@ -45,6 +45,10 @@ pub struct Saves {
     pub took_ms: i64,
     /// Sessions that wait for the next one to end (SAVE).
     pub waiting: Vec<(SessionId, Arc<dyn Elsewhere>)>,
+    /// The server shall end after the next one, if that is well (SHUTDOWN SAVE without a log).
+    pub ends: bool,
+    /// It shall end after the one that runs.
+    pub ending: bool,
     /// Sessions that wait for the one that runs.
     pub served: Vec<(SessionId, Arc<dyn Elsewhere>)>,
     /// Backups that are asked for.

@@ -61,6 +61,8 @@ pub const SQL_CACHED_BYTES_MAX: usize = 16 * 1024;
 pub const SQL_RESULT_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Most memory that one statement may take of SQLite for compiling, sorting, grouping and its values, bytes.
 pub const SQL_MEMORY_BYTES_MAX: usize = SQL_RESULT_BYTES_MAX;
+/// Most memory that a hash table of a join may take, bytes; past it SQLite does the join, which keeps row ids only.
+pub const SQL_JOIN_BYTES_MAX: usize = 64 << 20;
 /// Keys that the SQL table `keys` reads at once.
 pub const SQL_KEYS_BATCH: usize = 256;
 /// Cached statements per store.

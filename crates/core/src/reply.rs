@@ -3,6 +3,7 @@
 use crate::error::Error;
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Bytes on their way out; short ones without an allocation.
 pub type Blob = SmallVec<[u8; 40]>;
@@ -48,6 +49,60 @@ pub enum Reply {
     As(u8, Box<Reply>),
     /// Several replies to one request (SUBSCRIBE with many channels), one after another.
     Many(Vec<Reply>),
+    /// The rows of a statement: an array of the names of the columns, then one of each row's values.
+    Rows(Rows),
+}
+
+/// Rows as a statement by key or range gives them: all replies of a statement share the names, and the values of all rows
+/// stand in one list, so that a row costs no memory of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rows {
+    names: Arc<Vec<Blob>>,
+    values: Vec<Reply>,
+}
+
+impl Rows {
+    /// No rows yet of these columns, of which there is at least one; there will be about `count`.
+    #[inline]
+    pub fn new(names: &Arc<Vec<Blob>>, count: usize) -> Rows {
+        assert!(!names.is_empty(), "a row has a value");
+        Rows { names: names.clone(), values: Vec::with_capacity(names.len() * count) }
+    }
+
+    /// Adds a row; it has a value for each name.
+    #[inline]
+    pub fn push(&mut self, row: impl Iterator<Item = Reply>) {
+        row.for_each(|value| self.values.push(value));
+        debug_assert!(self.values.len().is_multiple_of(self.names.len()));
+    }
+
+    /// The names of the columns.
+    pub fn names(&self) -> &[Blob] {
+        &self.names
+    }
+
+    /// The values of each row.
+    #[inline]
+    pub fn iter(&self) -> std::slice::ChunksExact<'_, Reply> {
+        self.values.chunks_exact(self.names.len())
+    }
+
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.values.len() / self.names.len()
+    }
+
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The same as arrays.
+    fn into_array(self) -> Reply {
+        let names = Reply::Array(self.names.iter().cloned().map(Reply::Bulk).collect());
+        let rows = self.iter().map(|row| Reply::Array(row.to_vec()));
+        Reply::Array(std::iter::once(names).chain(rows).collect())
+    }
 }
 
 impl Reply {
@@ -76,6 +131,16 @@ impl Reply {
         Reply::Array(items.into_iter().map(Reply::bulk).collect())
     }
 
+    /// The same in the shapes that clients see: rows as arrays.
+    pub fn plain(self) -> Reply {
+        match self {
+            Reply::Rows(rows) => rows.into_array(),
+            Reply::Array(items) => Reply::Array(items.into_iter().map(Reply::plain).collect()),
+            Reply::As(protocol, reply) => Reply::As(protocol, Box::new(reply.plain())),
+            other => other,
+        }
+    }
+
     /// About the memory it takes, bytes.
     pub fn bytes(&self) -> usize {
         let inside = match self {
@@ -83,6 +148,7 @@ impl Reply {
             Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Many(items) => {
                 items.iter().map(Reply::bytes).sum()
             }
+            Reply::Rows(rows) => rows.values.iter().map(Reply::bytes).sum(),
             Reply::Map(pairs) | Reply::Pairs(pairs) => pairs.iter().map(|(a, b)| a.bytes() + b.bytes()).sum(),
             _ => 0,
         };

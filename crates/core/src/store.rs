@@ -302,9 +302,9 @@ impl<'a> Baton<'a> {
         Some(Active { session: Some(session), state: &mut self.state, housekeeper: self.housekeeper })
     }
 
-    /// Serves one request of a session and gives the reply; pushes and late replies are in the outbox.
+    /// Serves one request of a session and gives the reply in plain shapes; pushes and late replies are in the outbox.
     pub fn execute(&mut self, id: SessionId, args: &[&[u8]]) -> Reply {
-        self.activate(id).map_or(Reply::None, |mut active| active.execute(args))
+        self.activate(id).map_or(Reply::None, |mut active| active.execute(args).plain())
     }
 
     /// Is the request a statement that is known, and over in no time? See [`is_short`] for other commands.

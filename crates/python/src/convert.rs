@@ -132,6 +132,7 @@ impl<'py> Shape<'_, 'py> {
             Reply::BigNumber(digits) if old => self.bytes(py, digits),
             Reply::BigNumber(digits) => py.get_type::<PyInt>().call1((text(py, digits)?,)),
             Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Many(items) => self.list(py, items),
+            Reply::Rows(rows) => self.object(py, &Reply::Rows(rows.clone()).plain()),
             Reply::As(_, reply) => self.object(py, reply),
             Reply::Map(pairs) | Reply::Pairs(pairs) if old => self.flat(py, pairs),
             Reply::Map(pairs) => self.dict(py, pairs),

@@ -11,7 +11,7 @@ use crate::line::Line;
 use crate::rows::Rows;
 use crate::session::Session;
 use parking_lot::Mutex;
-use peryton_core::reply::Reply;
+use peryton_core::reply::{Blob, Reply};
 use peryton_core::store::{Batch, Done, Prepared, Store, Value};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -90,8 +90,7 @@ impl Statements {
     /// Keeps what a text was compiled to, if it is a short statement.
     fn keep(&self, py: Python<'_>, session: &Session, text: &Bound<'_, PyString>, statement: &str) -> PyResult<()> {
         let Some(prepared) = session.prepare(statement.as_bytes()) else { return Ok(()) };
-        let names = prepared.names().iter().map(|name| crate::convert::text(py, name)).collect::<PyResult<Vec<_>>>()?;
-        let columns = PyTuple::new(py, names)?.unbind();
+        let columns = names(py, prepared.names())?;
         let kept = Kept { text: text.clone().unbind(), prepared: Arc::new(prepared), columns };
         // What was there is dropped after the lock is given back.
         let old = self.kept.lock()[place(text)].replace(kept);
@@ -106,7 +105,7 @@ impl Statements {
         let Idle { session, found } = self.idle();
         let reply = session.statement(py, args);
         let keeps = !matches!(reply, Ok(Reply::Ok | Reply::Status(_)));
-        if let (Some(text), Ok(Reply::Array(_) | Reply::Int(_))) = (text, &reply) {
+        if let (Some(text), Ok(Reply::Rows(_) | Reply::Int(_))) = (text, &reply) {
             self.keep(py, &session, text, text.to_str()?)?;
         }
         // One that was left while it waited has ended, and one in which a transaction was begun must end.
@@ -125,6 +124,11 @@ impl Statements {
     }
 
     fn rows(&self, py: Python<'_>, reply: &Reply) -> PyResult<Rows> {
+        if let Reply::Rows(rows) = reply {
+            let columns = names(py, rows.names())?;
+            let list = PyList::new(py, rows.iter().map(|row| tuple(py, row)).collect::<PyResult<Vec<_>>>()?)?;
+            return Ok(Rows::new(columns, list.unbind(), rows.len() as i64));
+        }
         let Reply::Array(rows) = reply else {
             let changed = if let Reply::Int(changed) = reply { *changed } else { 0 };
             return Ok(Rows::new(PyTuple::empty(py).unbind(), PyList::empty(py).unbind(), changed));
@@ -133,7 +137,8 @@ impl Statements {
             return Ok(Rows::new(PyTuple::empty(py).unbind(), PyList::empty(py).unbind(), 0));
         };
         let columns = self.columns(py, names)?;
-        let list = PyList::new(py, rows.iter().map(|row| tuple(py, row)).collect::<PyResult<Vec<_>>>()?)?;
+        let values = |row: &'_ Reply| if let Reply::Array(values) = row { tuple(py, values) } else { tuple(py, &[]) };
+        let list = PyList::new(py, rows.iter().map(values).collect::<PyResult<Vec<_>>>()?)?;
         Ok(Rows::new(columns, list.unbind(), rows.len() as i64))
     }
 
@@ -184,8 +189,13 @@ fn stored_tuple<'py>(py: Python<'py>, prepared: &Prepared, row: &[u8]) -> PyResu
     PyTuple::new(py, objects)
 }
 
-fn tuple<'py>(py: Python<'py>, row: &Reply) -> PyResult<Bound<'py, PyTuple>> {
-    let Reply::Array(values) = row else { return Ok(PyTuple::empty(py)) };
+/// The names of columns as a tuple.
+fn names(py: Python<'_>, names: &[Blob]) -> PyResult<Py<PyTuple>> {
+    let names = names.iter().map(|name| text(py, name)).collect::<PyResult<Vec<_>>>()?;
+    Ok(PyTuple::new(py, names)?.unbind())
+}
+
+fn tuple<'py>(py: Python<'py>, values: &[Reply]) -> PyResult<Bound<'py, PyTuple>> {
     let mut objects: SmallVec<[Bound<'py, PyAny>; 16]> = SmallVec::new();
     for value in values {
         objects.push(PERYTON.object(py, value)?);

@@ -1,9 +1,9 @@
 //! The load generator from the command line, for development.
 //!
 //! `load respond [PORT]` runs the responder. Otherwise `load PORT [-c CONNECTIONS] [-P PIPELINE] [-t SECONDS] [-n REQUESTS]
-//! [-p PID] [-f FIELD]... -- ARG...` sends one command, for instance
+//! [-r RATE] [-p PID] [-f FIELD]... -- ARG...` sends one command, for instance
 //! `load 6379 -P 16 -f key=uniform:0:100000:12 -- GET key:%key%`.
-use peryton_server::load::{Options, Plan, Responder, Until, run};
+use peryton_server::load::{Options, Pace, Plan, Responder, Until, run};
 use std::time::Duration;
 
 fn main() -> std::io::Result<()> {
@@ -26,6 +26,7 @@ fn main() -> std::io::Result<()> {
         watch_cpu: false,
         seed: 1,
         patience: Duration::from_secs(30),
+        pace: None,
     };
     let mut plan = Plan::default();
     let mut rest = args.iter().skip(1);
@@ -43,6 +44,7 @@ fn main() -> std::io::Result<()> {
                 options.until = Until::Elapsed { warmup: measured / 5, measured };
             }
             "-n" => options.until = Until::Requests(number() as u64),
+            "-r" => options.pace = Some(Pace { rate: number(), ..Pace::default() }),
             "-p" => options.pids.push(number() as u32),
             "-f" => plan.field(value).map_err(std::io::Error::other)?,
             other => panic!("no option {other}"),

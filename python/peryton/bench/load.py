@@ -22,6 +22,11 @@ class Load:
     pipeline: int = 1
     #: How often each command is sent, relative to the others; empty: all alike.
     weights: tuple[int, ...] = ()
+    #: Requests a second, sent when they are due, `pipeline` at a time, whatever is answered; times count from then.
+    #: None: each connection sends its next batch when its last is answered.
+    rate: float | None = None
+    #: Length of the steps of a time series, seconds, for a load at a rate; 0: none is kept.
+    slot_s: float = 0.0
 
     def weighted(self) -> list[tuple[int, Command]]:
         """The commands as the generator takes them."""
@@ -35,6 +40,33 @@ class Cpu:
 
     user_s: float
     total_s: float
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a load at a rate."""
+
+    number: int
+    #: When it began and ended, seconds after the warm-up.
+    from_s: float
+    until_s: float
+    #: Requests that were due in it, and replies that came in it.
+    asked: int
+    answered: int
+    #: From when a request was due to its reply: milliseconds by percentile.
+    ms: dict[float, float]
+
+
+@dataclass(frozen=True)
+class Paced:
+    """What else is known of a load at a rate."""
+
+    sent: int
+    #: How late requests went out, milliseconds by percentile: the generator's own share of the times.
+    late_ms: dict[float, float]
+    phases: list[Phase]
+    #: For each step of time: replies, and the longest time among them, milliseconds.
+    slots: list[tuple[int, float]]
 
 
 @dataclass(frozen=True)
@@ -52,12 +84,13 @@ class Sample:
     others_s: float
     #: CPU time that the host of a virtual machine took away meanwhile.
     stolen_s: float
-    #: From sending a batch to its last reply: milliseconds by percentile.
+    #: From sending a batch to its last reply, or from when a request was due to its reply: milliseconds by percentile.
     batch_ms: dict[float, float]
     #: The longest such times, with the number of replies that had come by then.
     slowest_ms: list[tuple[float, int]]
     #: The longest that the server worked during one batch (see `Report::hardest`), with that number, if it was watched.
     hardest_ms: tuple[float, int] | None
+    paced: Paced | None = None
 
     def metrics(self) -> dict[str, float]:
         """The figures a result keeps of it."""
@@ -87,8 +120,12 @@ def send(
     pids: Sequence[int] = (),
     watch_cpu: bool = False,
     seed: int = 1,
+    control: _core.LoadControl | None = None,
 ) -> Sample:
-    """Sends a load to a server on this machine: `requests` in all, or for `seconds` after a warm-up."""
+    """Sends a load to a server on this machine: `requests` in all, or for `seconds` after a warm-up.
+
+    `control` begins phases of a load at a rate, and ends it, from another thread.
+    """
     report = _core.load(
         "127.0.0.1",
         port,
@@ -102,8 +139,11 @@ def send(
         pids=pids,
         watch_cpu=watch_cpu,
         seed=seed,
+        rate=load.rate,
+        slot=load.slot_s,
+        control=control,
     )
-    hardest = report["hardest"]
+    hardest, paced = report["hardest"], report["paced"]
     return Sample(
         requests=report["requests"],
         errors=report["errors"],
@@ -114,7 +154,28 @@ def send(
         server=Cpu(*report["server_cpu_s"]),
         others_s=report["others_cpu_s"],
         stolen_s=report["stolen_cpu_s"],
-        batch_ms={percent: ns / 1e6 for percent, ns in report["batch_percentiles_ns"]},
+        batch_ms=_milliseconds(report["batch_percentiles_ns"]),
         slowest_ms=[(ns / 1e6, replies) for ns, replies in report["slowest"]],
         hardest_ms=None if hardest is None else (hardest[0] / 1e6, hardest[1]),
+        paced=None if paced is None else _paced(paced),
     )
+
+
+def _paced(report: "_core._Paced") -> Paced:
+    phases = [
+        Phase(
+            number=phase["number"],
+            from_s=phase["from_ns"] / 1e9,
+            until_s=phase["until_ns"] / 1e9,
+            asked=phase["asked"],
+            answered=phase["answered"],
+            ms=_milliseconds(phase["percentiles_ns"]),
+        )
+        for phase in report["phases"]
+    ]
+    slots = [(answered, ns / 1e6) for answered, ns in report["slots"]]
+    return Paced(report["sent"], _milliseconds(report["late_percentiles_ns"]), phases, slots)
+
+
+def _milliseconds(percentiles: Sequence[tuple[float, int]]) -> dict[float, float]:
+    return {percent: ns / 1e6 for percent, ns in percentiles}

@@ -52,6 +52,28 @@ def rss_bytes(pid: int) -> int:
     return int((_first(f"/proc/{pid}/status", "VmRSS") or "0 kB").split()[0]) * 1024
 
 
+def reset_peak(pid: int) -> None:
+    """Begins anew to watch a process's highest memory; where that is not allowed, it goes on from its start."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def peak_rss_bytes(pid: int) -> int:
+    """The most memory in RAM that a process has had since `reset_peak`."""
+    return int((_first(f"/proc/{pid}/status", "VmHWM") or "0 kB").split()[0]) * 1024
+
+
+def spare_background(pid: int, thread: str) -> None:
+    """Where the bench is urgent, a process's background does not share in it: threads of that name, and children."""
+    if os.sched_getscheduler(0) != os.SCHED_RR:
+        return
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            is_background = thread in (task / "comm").read_text()
+            policy = os.SCHED_OTHER if is_background else os.SCHED_RR | os.SCHED_RESET_ON_FORK
+            os.sched_setscheduler(int(task.name), policy, os.sched_param(0 if is_background else 1))
+
+
 @contextlib.contextmanager
 def on_core(core: int | None) -> Iterator[None]:
     """Keeps this thread, and the processes that it starts meanwhile, on one core (the first is 0); None: anywhere."""

@@ -38,7 +38,9 @@ _REDIS_OPTIONS = (
 )
 _PERYTON = (sys.executable, "-c", "from peryton.cli import main; main()", "serve", "--port", "{port}")
 _START_S = 20.0
-_STOP_S = 10.0
+#: A server with much to write ends slowly.
+_STOP_S = 60.0
+_LOG = "log"
 
 
 @dataclass(frozen=True)
@@ -151,8 +153,18 @@ class Server:
                 return b""
         return text if isinstance(text, bytes) else b""
 
+    def restart(self, patience_s: float) -> None:
+        """Starts it again after `halt`, in its folder with its files, and returns when it answers."""
+        self.process = _spawn(self.program, self.port, Path(self.folder.name))
+        _wait(self, patience_s, look_s=0.001)
+
     def stop(self) -> None:
-        """Ends the process."""
+        """Ends the process, and its files are gone."""
+        self.halt()
+        self.folder.cleanup()
+
+    def halt(self) -> None:
+        """Ends the process; its files stay."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -160,7 +172,6 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        self.folder.cleanup()
 
     def __enter__(self) -> "Server":
         return self
@@ -179,13 +190,11 @@ def start(program: Program, core: int | None = None) -> Server:
     """Starts a server on a free port, in a folder of its own, and waits until it answers."""
     port = _free_port()
     folder = tempfile.TemporaryDirectory(prefix=f"peryton-bench-{program.name}-")
-    log = Path(folder.name) / "log"
-    argv = [part.replace("{port}", str(port)) for part in program.argv]
-    with machine.on_core(core), log.open("wb") as output:
-        process = subprocess.Popen(argv, cwd=folder.name, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    with machine.on_core(core):
+        process = _spawn(program, port, Path(folder.name))
     server = Server(program, port, process, folder)
     try:
-        _wait(server, log)
+        _wait(server, _START_S)
         if program.name != CEILING:
             server.version = _version(server)
     except BaseException:
@@ -194,26 +203,35 @@ def start(program: Program, core: int | None = None) -> Server:
     return server
 
 
+def _spawn(program: Program, port: int, folder: Path) -> subprocess.Popen[bytes]:
+    argv = [part.replace("{port}", str(port)) for part in program.argv]
+    with (folder / _LOG).open("wb") as output:
+        return subprocess.Popen(argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _wait(server: Server, log: Path) -> None:
-    deadline = time.monotonic() + _START_S
+def _wait(server: Server, patience_s: float, look_s: float = 0.02) -> None:
+    """Returns when the server answers, and not that it is still loading."""
+    deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         if server.process.poll() is not None:
             break
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", server.port), 1) as probe:
             probe.sendall(b"*1\r\n$4\r\nPING\r\n")
-            if probe.recv(1):
+            said = probe.recv(64)
+            if said and not said.startswith(b"-LOADING"):
                 return
-        time.sleep(0.02)
-    said = log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
+        time.sleep(look_s)
+    log = Path(server.folder.name) / _LOG
+    last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
     state = server.process.poll()
     fate = "does not answer" if state is None else f"ended with {state}"
-    raise StartError(f"{server.name} {fate}; it said: {said[0]}")
+    raise StartError(f"{server.name} {fate}; it said: {last[0]}")
 
 
 def _version(server: Server) -> str:

@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import redis
 
@@ -53,11 +54,16 @@ class Scale:
     #: Keys inserted to watch the dictionary grow, and how often.
     growth_keys: int
     growth_rounds: int
+    #: Keys, and as many rows, that are saved and read again, and how often.
+    stock: int
+    stock_rounds: int
+    #: For how long a load is watched before a save and after it, seconds.
+    phase_s: float
 
 
-FULL = Scale("full", 5, 3.0, 0.5, 600.0, 100_000, 1_000_000, 1_000_000, 10_000_000, 4_000_000, 3)
-QUICK = Scale("quick", 3, 0.8, 0.2, 40.0, 100_000, 1_000_000, 1_000_000, 1_000_000, 4_000_000, 2)
-TINY = Scale("tiny", 2, 0.05, 0.01, 0.0, 1_000, 1_000, 2_000, 2_000, 2_000, 1)
+FULL = Scale("full", 5, 3.0, 0.5, 600.0, 100_000, 1_000_000, 1_000_000, 10_000_000, 4_000_000, 3, 5_000_000, 3, 10.0)
+QUICK = Scale("quick", 3, 0.8, 0.2, 40.0, 100_000, 1_000_000, 1_000_000, 1_000_000, 4_000_000, 2, 500_000, 2, 1.5)
+TINY = Scale("tiny", 2, 0.05, 0.01, 0.0, 1_000, 1_000, 2_000, 2_000, 2_000, 1, 2_000, 1, 0.1)
 
 
 @dataclass
@@ -71,6 +77,8 @@ class Result:
     #: Contenders without figures, and why.
     failed: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    #: By contender, for each round, what happened when; only the JSON shows it.
+    series: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def add(self, contender: str, metrics: Mapping[str, float]) -> None:
         """Adds a round's figures."""
@@ -189,9 +197,10 @@ class Bench:
         return server
 
     @contextlib.contextmanager
-    def fresh(self, name: str) -> Iterator[Server]:
-        """A server of its own, empty, for what memory shows."""
-        with self._start(self.programs[name]) as server:
+    def fresh(self, name: str, promise: str = "") -> Iterator[Server]:
+        """A server of its own, empty, for what memory shows; with a promise (sync, interval) its data is on disk."""
+        program = self.programs[name]
+        with self._start(peers.promising(program, promise) if promise else program) as server:
             yield server
 
     def _start(self, program: Program) -> Server:
@@ -218,17 +227,18 @@ class Bench:
 
     def _quiet_sample(self, program: Program, workload: Workload, seed: int) -> Sample:
         """A sample that others did not disturb, as far as patience lasts."""
-        self._wait_for_quiet()
+        self.wait_for_quiet()
         sample = self._sample(self.server(program), workload, seed)
         for _ in range(_REPEATS):
             if self._patience <= 0 or sample.metrics()["other_cores"] <= NOISE_CORES:
                 break
             self._patience -= sample.seconds + self.scale.warmup
-            self._wait_for_quiet()
+            self.wait_for_quiet()
             sample = self._sample(self.server(program), workload, seed)
         return sample
 
-    def _wait_for_quiet(self) -> None:
+    def wait_for_quiet(self) -> None:
+        """Waits until others leave the machine alone, as far as patience lasts."""
         begun = time.monotonic()
         while self._patience > 0 and machine.busy_cores(_WATCH_S) > NOISE_CORES:
             self._patience -= time.monotonic() - begun

@@ -1,19 +1,16 @@
 """The workloads. Each suite yields results; a later issue adds its own to `SUITES`."""
 
-import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from peryton.bench import embedded
+from peryton.bench import checkpoint, embedded, restart
+from peryton.bench.data import DIGITS, INDEXES, SMALL, USUAL, Strings, fill_table, millions
 from peryton.bench.load import Command, Load, Sample, send
 from peryton.bench.peers import OURS, Server
-from peryton.bench.runner import Bench, Data, Result, Scale, Workload, check
+from peryton.bench.runner import Bench, Data, Result, Workload, check
 
 PIPELINES = (1, 16, 64)
-#: Keys are 16 bytes: a prefix that belongs to the data set, and 12 digits.
-_DIGITS = 12
-_FILL = Load((), connections=4, pipeline=64)
 
 
 @dataclass(frozen=True)
@@ -26,36 +23,6 @@ class Suite:
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Strings:
-    """Keys of one length of value."""
-
-    prefix: str
-    value: str
-
-    def key(self) -> str:
-        """The key with its placeholder."""
-        return f"{self.prefix}:%key%"
-
-    def fields(self, keys: int) -> tuple[str, ...]:
-        """A random key."""
-        return (f"key=uniform:0:{keys}:{_DIGITS}",)
-
-    def data(self) -> Data:
-        """All keys, so that every GET is a hit."""
-        return Data(f"strings-{self.prefix}", self.fill)
-
-    def fill(self, server: Server, scale: Scale, keys: int | None = None) -> None:
-        """Sets each key once."""
-        fill = replace(_FILL, commands=(("SET", self.key(), self.value),), fields=(f"key=sequence:0:{_DIGITS}",))
-        check(send(fill, server.port, requests=keys or scale.keys))
-
-
-#: redis-benchmark's own: 3 bytes.
-SMALL = Strings("key", "xxx")
-USUAL = Strings("k32", "x" * 32)
 
 
 def _bulk(value: str) -> bytes:
@@ -106,51 +73,57 @@ def _scripts(bench: Bench) -> Iterator[Result]:
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
-_ROWS_AT_ONCE = 100
-_TABLE = "CREATE TABLE bench (id INTEGER, a INTEGER, b INTEGER, PRIMARY KEY (id) USING HASH)"
-_INDEX = "CREATE INDEX bench_a ON bench (a) USING BTREE"
-
-
-def _fill_table(server: Server, rows: int) -> None:
-    """Rows (1 .., random, random), a hundred a statement."""
-    server.command("SQL", _TABLE)
-    for at_once, first, count in (
-        (_ROWS_AT_ONCE, 1, rows // _ROWS_AT_ONCE),
-        (1, rows - rows % _ROWS_AT_ONCE + 1, rows % _ROWS_AT_ONCE),
-    ):
-        values = ", ".join(["(?, ?, ?)"] * at_once)
-        command = ("SQL", f"INSERT INTO bench VALUES {values}", *(("%id%", "%n%", "%n%") * at_once))
-        load = Load((command,), (f"id=sequence:{first}", f"n=uniform:0:{max(rows, 1)}"), connections=4, pipeline=4)
-        if count:
-            check(send(load, server.port, requests=count))
-
 
 def _select(bench: Bench) -> Iterator[Result]:
     rows = bench.scale.rows
     load = Load((("SQL", "SELECT * FROM bench WHERE id = ?", "%id%"),), (f"id=uniform:1:{rows + 1}",), pipeline=16)
     reply = b"*2\r\n*3\r\n$2\r\nid\r\n$1\r\na\r\n$1\r\nb\r\n*3\r\n:500000\r\n:500000\r\n:500000\r\n"
-    data = Data("table", lambda server, scale: _fill_table(server, scale.rows))
-    title = f"SELECT of {_millions(rows)} rows, pipeline 16"
+    data = Data("table", lambda server, scale: fill_table(server, scale.rows))
+    title = f"SELECT of {millions(rows)} rows, pipeline 16"
     yield bench.throughput(Workload("select-p16", title, load, reply, data, only=(OURS,)))
 
 
 def _wire(bench: Bench) -> Iterator[Result]:
-    """SELECT by key beside GET, and sixteen keys in one statement."""
+    """SELECT by key beside GET, and sixteen keys in one statement beside one."""
     rows = bench.scale.rows
-    data = Data("table", lambda server, scale: _fill_table(server, scale.rows))
-    one, row = "SELECT a FROM bench WHERE id = ?", b"*2\r\n*1\r\n$1\r\na\r\n*1\r\n:500000\r\n"
-    for pipeline in (1, 64):
-        load = Load((("SQL", one, "%id%"),), (f"id=uniform:1:{rows + 1}",), pipeline=pipeline)
-        title = f"SELECT by key, pipeline {pipeline}"
-        yield bench.throughput(Workload(f"select-p{pipeline}", title, load, row, data, only=(OURS,)))
+    data = Data("table", lambda server, scale: fill_table(server, scale.rows))
+    row = b"*1\r\n:500000\r\n"
+
+    def select(keys: int, pipeline: int) -> Result:
+        marks = "= ?" if keys == 1 else f"IN ({', '.join('?' * keys)})"
+        command = ("SQL", f"SELECT a FROM bench WHERE id {marks}", *["%id%"] * keys)
+        load = Load((command,), (f"id=uniform:1:{rows + 1}",), pipeline=pipeline)
+        reply = f"*{keys + 1}\r\n".encode() + b"*1\r\n$1\r\na\r\n" + row * keys
+        name = f"select-p{pipeline}" if keys == 1 else f"select-in-p{pipeline}"
+        title = f"SELECT of {keys} key{'s' * (keys > 1)}, pipeline {pipeline}"
+        return bench.throughput(Workload(name, title, load, reply, data, only=(OURS,)))
+
     load = Load((("GET", SMALL.key()),), SMALL.fields(bench.scale.keys), pipeline=1)
-    get = Workload("wire-get-p1", "GET beside it, pipeline 1", load, _bulk(SMALL.value), SMALL.data(), only=(OURS,))
-    yield bench.throughput(get)
-    many = f"SELECT a FROM bench WHERE id IN ({', '.join('?' * 16)})"
-    rows_reply = b"*17\r\n*1\r\n$1\r\na\r\n" + b"*1\r\n:500000\r\n" * 16
-    for name, command, reply in (("wire-one", (one, "%id%"), row), ("wire-in", (many, *["%id%"] * 16), rows_reply)):
-        load = Load((("SQL", *command),), (f"id=uniform:1:{rows + 1}",), pipeline=16)
-        yield bench.throughput(Workload(name, f"SELECT: {name}, pipeline 16", load, reply, data, only=(OURS,)))
+    get = bench.throughput(
+        Workload("wire-get-p1", "GET beside it, pipeline 1", load, _bulk(SMALL.value), SMALL.data(), only=(OURS,))
+    )
+    yield get
+    for pipeline in (1, 64):
+        one, many = select(1, pipeline), select(_KEYS_AT_ONCE, pipeline)
+        yield one
+        yield many
+        if pipeline == 1:
+            yield _beside("select-beside-get", "SELECT of one key, beside GET", one, "get", get)
+        title = f"rows of {_KEYS_AT_ONCE} keys in one IN, beside one key at a time, pipeline {pipeline}"
+        yield _beside(f"in-beside-one-p{pipeline}", title, many, "one key", one, weight=_KEYS_AT_ONCE)
+
+
+_KEYS_AT_ONCE = 16
+
+
+def _beside(name: str, title: str, ours: Result, what: str, other: Result, weight: int = 1) -> Result:
+    """Two workloads of ours as one result; each request of the first counts for `weight`."""
+    result = Result(name, title)
+    pairs = ((OURS, ours, weight), (what, other, 1))
+    for contender, measured, times in pairs:
+        for rate in measured.figures.get(OURS, {}).get("rate", []):
+            result.add(contender, {"per_second": rate * times})
+    return result
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -158,7 +131,7 @@ def _wire(bench: Bench) -> Iterator[Result]:
 
 def _key_memory(bench: Bench) -> Iterator[Result]:
     keys = bench.scale.memory_keys
-    result = Result("key-memory", f"{_millions(keys)} keys of 16 bytes with 32-byte values, beyond an empty server")
+    result = Result("key-memory", f"{millions(keys)} keys of 16 bytes with 32-byte values, beyond an empty server")
     bench.tell(result.title)
     for name in bench.contenders():
         with bench.failing(result, name), bench.fresh(name) as server:
@@ -170,12 +143,12 @@ def _key_memory(bench: Bench) -> Iterator[Result]:
 
 def _row_memory(bench: Bench) -> Iterator[Result]:
     rows = bench.scale.memory_rows
-    result = Result("row-memory", f"{_millions(rows)} rows (int, int, int), hash primary key, one ordered index")
+    result = Result("row-memory", f"{millions(rows)} rows (int, int, int), hash primary key, one ordered index")
     bench.tell(result.title)
     with bench.failing(result, OURS), bench.fresh(OURS) as server:
         before = _memory(server)
-        _fill_table(server, rows)
-        server.command("SQL", _INDEX)
+        fill_table(server, rows)
+        server.command("SQL", INDEXES[0])
         result.add(OURS, {f"{what}_bytes": grown / rows for what, grown in _growth(server, before).items()})
     result.add("sqlite", {"used_bytes": _sqlite_bytes(rows) / rows})
     result.notes.append("SQLite: pages of a database in memory, rowid table and an index made after the rows")
@@ -220,10 +193,10 @@ def _growth_stalls(bench: Bench) -> Iterator[Result]:
     keys = bench.scale.growth_keys
     result = Result(
         "growth",
-        f"longest batch while {_millions(keys)} keys are inserted: its time, and the server's work in one",
+        f"longest batch while {millions(keys)} keys are inserted: its time, and the server's work in one",
     )
     bench.tell(result.title)
-    load = Load((("SET", USUAL.key(), USUAL.value),), (f"key=sequence:0:{_DIGITS}",), connections=4, pipeline=16)
+    load = Load((("SET", USUAL.key(), USUAL.value),), (f"key=sequence:0:{DIGITS}",), connections=4, pipeline=16)
     for _ in range(bench.scale.growth_rounds):
         for name in bench.contenders():
             if name not in result.failed:
@@ -245,10 +218,6 @@ def _longest(sample: Sample) -> dict[str, float]:
     }
 
 
-def _millions(count: int) -> str:
-    return re.sub(r"\.0$", "", f"{count / 1e6:.1f}") + " M" if count >= 100_000 else str(count)
-
-
 SUITES = {
     suite.name: suite
     for suite in (
@@ -261,6 +230,8 @@ SUITES = {
         Suite("sql-wire", "statements over the wire", _wire),
         Suite("key-memory", "memory of keys", _key_memory),
         Suite("row-memory", "memory of rows", _row_memory),
+        Suite("checkpoint", "service while all is saved, at half of the highest rate", checkpoint.run),
+        Suite("restart", "time until a store answers again", restart.run),
         Suite("growth", "stalls of a growing dictionary", _growth_stalls),
     )
 }

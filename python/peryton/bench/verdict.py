@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from peryton.bench import restart
 from peryton.bench.peers import OURS
 from peryton.bench.runner import Ratio, Result
 
@@ -61,9 +62,20 @@ def _durable() -> Iterable[Target]:
         yield Target(4, "set-interval-p16", "rate", "SET at interval, pipeline 16", at_least=1.2, beside=peer)
 
 
+def _checkpoint() -> Iterable[Target]:
+    for result, what in (("checkpoint-keys", "keys"), ("checkpoint-tables", "keys and rows")):
+        yield Target(4, result, "kept", f"during a checkpoint, {what}: throughput kept", at_least=0.99)
+        yield Target(4, result, "p99_growth", f"during a checkpoint, {what}: p99 over p99 before", at_most=3.0)
+        yield Target(4, result, "memory_growth", f"during a checkpoint, {what}: memory over before", at_most=1.1)
+
+
 TARGETS: tuple[Target, ...] = (
     *_beside_valkey(),
     *_durable(),
+    *_checkpoint(),
+    Target(
+        4, "restart", "items_per_s", "restart: keys and rows a second", at_least=2.0, beside=restart.beside("redis")
+    ),
     Target(2, "select-p16", "rate", "SELECT by key: requests/s", at_least=500_000),
     Target(3, "sql-point", "per_second", "SELECT by key in one process", at_least=2.0, beside="sqlite"),
     Target(3, "sql-insert", "per_second", "INSERT by executemany", at_least=1.5, beside="sqlite"),
@@ -72,6 +84,10 @@ TARGETS: tuple[Target, ...] = (
     Target(3, "sql-group", "per_second", "GROUP BY", at_least=1.0, beside="sqlite"),
     Target(3, "sql-join", "per_second", "join by key", at_least=1.0, beside="sqlite"),
     Target(3, "sql-join-hash", "per_second", "join without index", at_least=1.0, beside="sqlite"),
+    Target(3, "select-beside-get", "per_second", "SELECT by key, pipeline 1", at_least=0.9, beside="get"),
+    Target(
+        3, "in-beside-one-p1", "per_second", "16 keys in one IN over the wire, rows", at_least=6.0, beside="one key"
+    ),
     Target(3, "select-p64", "rate", "SELECT by key at pipeline 64, requests/s", at_least=1_000_000),
     Target(2, "key-memory", "used_bytes", "memory of a key (used_memory)", at_most=1.0, beside="valkey"),
     Target(2, "key-memory", "used_bytes", "memory of a key, bytes", at_most=80.0),

@@ -80,11 +80,27 @@ fn save(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     if saves.running {
         return Err(Error::err("Background save already in progress"));
     }
+    wait_for_next(ctx);
+    Ok(Reply::None)
+}
+
+/// Has the session wait for the next checkpoint.
+fn wait_for_next(ctx: &mut Context<'_>) {
+    let saves = &mut ctx.state.journal.saves;
     saves.wanted = true;
     let ticket: Arc<dyn Elsewhere> = Arc::new(SaveTicket);
     saves.waiting.push((ctx.session.id, ticket.clone()));
     ctx.session.blocked = Some(wait_for(ticket));
-    Ok(Reply::None)
+}
+
+/// SHUTDOWN SAVE: true if a checkpoint comes first. With a log there is none, as the log has everything.
+pub(super) fn comes_before_the_end(ctx: &mut Context<'_>) -> bool {
+    if !ctx.state.journal.saves.possible || ctx.state.journal.log().is_some() {
+        return false;
+    }
+    ctx.state.journal.saves.ends = true;
+    wait_for_next(ctx);
+    true
 }
 
 fn wait_for(ticket: Arc<dyn Elsewhere>) -> Blocked {

@@ -3,6 +3,7 @@
 use super::arguments::{integer, is};
 use super::connection::database;
 use super::context::Context;
+use super::save;
 use super::spec::{Flags, Group, Keys, Run, Spec, Use};
 use super::table::TABLE;
 use crate::ds::number;
@@ -185,7 +186,10 @@ fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     match &args[1..] {
         [only] if is(only, "ABORT") => Err(Error::err("No shutdown in progress.")),
         options if options.iter().all(known) => {
-            ctx.state.shutdown_wanted = true;
+            let saves = options.iter().any(|word| is(word, "SAVE"));
+            if !(saves && save::comes_before_the_end(ctx)) {
+                ctx.state.shutdown_wanted = true;
+            }
             Ok(Reply::None)
         }
         _ => Err(Error::syntax()),

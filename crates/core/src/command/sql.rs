@@ -151,13 +151,18 @@ pub(super) fn look_ahead(sql: &Sql, request: &[&[u8]], ahead: &mut Ahead, source
         [name, types, text, params @ ..] if name.eq_ignore_ascii_case(b"sql.bind") => (text, Some(types), params),
         _ => return,
     };
-    let Some(plan) = sql.planned(text, params.len()) else { return };
-    let params: Option<Params<'_>> = match types {
-        None => Some(params.iter().map(|arg| untyped(arg)).collect()),
-        Some(types) => types.iter().zip(params).map(|(letter, value)| typed(0, *letter, value).ok()).collect(),
-    };
-    if let Some(params) = params.filter(|found| found.len() == plan.parameters()) {
-        ahead.add(plan, &params, source);
+    let Some(plan) = sql.planned(text, params.len()).filter(|plan| Ahead::wants(plan)) else { return };
+    // No collecting; see `sql_bind`.
+    let mut values = Params::new();
+    match types {
+        None => params.iter().for_each(|arg| values.push(untyped(arg))),
+        Some(types) => {
+            let typed = types.iter().zip(params).map_while(|(letter, value)| typed(0, *letter, value).ok());
+            typed.for_each(|value| values.push(value));
+        }
+    }
+    if values.len() == plan.parameters() {
+        ahead.add(plan, &values, source);
     }
 }
 

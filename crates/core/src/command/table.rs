@@ -51,6 +51,8 @@ pub struct Command {
 pub struct Table {
     commands: Vec<Command>,
     slots: Vec<u16>,
+    /// The words of the commands' names.
+    words: Vec<u64>,
     size: usize,
 }
 
@@ -76,13 +78,14 @@ impl Table {
         }
         let mut slots = vec![EMPTY; (commands.len() * 4).next_power_of_two()];
         for (index, command) in commands.iter().enumerate() {
-            let mut slot = hash(command.spec.name.as_bytes()) as usize & (slots.len() - 1);
+            let mut slot = hash(word(command.spec.name.as_bytes())) & (slots.len() - 1);
             while slots[slot] != EMPTY {
                 slot = (slot + 1) & (slots.len() - 1);
             }
             slots[slot] = index as u16;
         }
-        Table { commands, slots, size }
+        let words = commands.iter().map(|command| word(command.spec.name.as_bytes())).collect();
+        Table { commands, slots, words, size }
     }
 
     /// Number of commands and subcommands.
@@ -101,10 +104,14 @@ impl Table {
         if name.len() > NAME_BYTES_MAX {
             return None;
         }
-        let mut slot = hash(name) as usize & (self.slots.len() - 1);
+        let word = word(name);
+        let mut slot = hash(word) & (self.slots.len() - 1);
         loop {
-            let command = self.commands.get(self.slots[slot] as usize)?;
-            if command.spec.name.as_bytes().eq_ignore_ascii_case(name) {
+            let index = self.slots[slot] as usize;
+            let command = self.commands.get(index)?;
+            // The word is all of a short name.
+            let is_it = || name.len() <= 8 || command.spec.name.as_bytes().eq_ignore_ascii_case(name);
+            if self.words[index] == word && command.spec.name.len() == name.len() && is_it() {
                 return Some(command);
             }
             slot = (slot + 1) & (self.slots.len() - 1);
@@ -126,15 +133,68 @@ impl Command {
     }
 }
 
-/// FNV-1a over letters of either case: names are few and short, and chosen by us.
+/// The bytes of a name of up to eight, the first and the last four of a longer one, with small letters: no name is read
+/// byte by byte, as each request looks for one.
 #[inline]
-fn hash(name: &[u8]) -> u32 {
-    name.iter().fold(0x811C_9DC5, |hash: u32, &byte| (hash ^ (byte | 0x20) as u32).wrapping_mul(0x0100_0193))
+fn word(name: &[u8]) -> u64 {
+    let bytes = match (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        (Some(first), Some(last)) => u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last)),
+        _ => name.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+    };
+    with_small_letters(bytes)
+}
+
+/// Eight bytes with those of `A` to `Z` made small.
+#[inline]
+fn with_small_letters(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let low = word & (0x7F * EACH);
+    // The top bit of a byte says that it is at least `A`, and that it is above `Z`.
+    let (from_a, above_z) = (low + (0x80 - b'A' as u64) * EACH, low + (0x7F - b'Z' as u64) * EACH);
+    let is_capital = (from_a ^ above_z) & !word & (0x80 * EACH);
+    word | is_capital >> 2
+}
+
+/// Names are few and short, and chosen by us.
+#[inline]
+fn hash(word: u64) -> usize {
+    (word.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_capitals_become_small() {
+        for byte in 0..=u8::MAX {
+            for place in 0..8 {
+                let word = u64::from(byte) << (8 * place) | (u64::from(b'Q') << (8 * ((place + 1) % 8)));
+                assert_eq!(word.to_le_bytes().to_ascii_lowercase(), with_small_letters(word).to_le_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_no_command_s_is_not_found() {
+        for command in TABLE.commands() {
+            let name = command.spec.name.as_bytes();
+            for at in 0..name.len() {
+                for byte in [0, 0x0E, b'@', b'[', b'`', b'{', 0xFF, name[at] ^ 0x40, name[at] | 0x80] {
+                    let mut other = name.to_vec();
+                    other[at] = byte;
+                    assert!(TABLE.find(&other).is_none_or(|found| found.spec.name.as_bytes() != name));
+                    assert_eq!(
+                        TABLE.find(&other).is_some(),
+                        TABLE.commands().iter().any(|c| c.spec.name.as_bytes().eq_ignore_ascii_case(&other))
+                    );
+                }
+            }
+            assert!(TABLE.find(&[name, b"x"].concat()).is_none_or(|found| found.spec.name.len() > name.len()));
+            assert!(TABLE.find(&name[1..]).is_none_or(|found| found.spec.name.len() < name.len()));
+        }
+        assert!(TABLE.find(b"").is_none() && TABLE.find(&[b'x'; 40]).is_none());
+    }
 
     #[test]
     fn every_command_is_found_in_any_case() {

@@ -397,7 +397,7 @@ fn with_private_keys<T>(
     let others = transaction.keys.take_back(&mut ctx.state.keyspace, lent, effect.keys, keep);
     for change in others {
         // Keys whose time was up while nobody listened.
-        if let Change::Key { db, key, .. } = &change {
+        if let Change::Key { db, key, .. } | Change::Taken { db, key, .. } = &change {
             ctx.state.keyspace.shared.watches.expire(*db, key);
         }
         ctx.effect.keys.other(|| change);

@@ -5,6 +5,7 @@
 
 use super::database::Database;
 use super::events::{Event, EventClass};
+use super::saving::Taken;
 use crate::value::Op;
 use bitflags::bitflags;
 
@@ -31,6 +32,17 @@ pub enum Change {
         redo: Option<Op>,
         /// What takes it back.
         undo: Option<Op>,
+    },
+    /// A key lost its value while this was being saved (see `saving`).
+    Taken {
+        /// Its database.
+        db: usize,
+        /// The key.
+        key: Box<[u8]>,
+        /// What to do again.
+        redo: Option<Op>,
+        /// What it had, kept while it may be put back in the place of what the key has now.
+        taken: Taken,
     },
     /// A key moved with its value and deadline (RENAME, MOVE); the destination did not exist.
     Move {
@@ -79,6 +91,24 @@ impl Changes {
         let redo = self.wants.contains(Wants::REDO).then(redo);
         let undo = self.wants.contains(Wants::UNDO).then(undo);
         self.list.push(Change::Key { db, key: key.into(), redo, undo });
+    }
+
+    /// Notes that a key lost its value, if it had one, and what has become of it.
+    pub fn taken(&mut self, db: usize, key: Box<[u8]>, redo: Option<Op>, old: Option<Taken>) {
+        let undo = match old {
+            _ if !self.wants.contains(Wants::UNDO) => None,
+            Some(taken) if taken.is_being_saved() => {
+                return self.list.push(Change::Taken { db, key, redo, taken });
+            }
+            Some(taken) => {
+                let (value, expire_at) = taken.into_parts().0.into_parts();
+                Some(Op::Put(value, expire_at))
+            }
+            None => Some(Op::Remove),
+        };
+        if redo.is_some() || undo.is_some() {
+            self.list.push(Change::Key { db, key, redo, undo });
+        }
     }
 
     /// Notes a change that an edit has recorded already.

@@ -4,7 +4,7 @@
 
 use super::deadlines::Deadlines;
 use super::entry::{Entry, EntryRef, EntrySlot, EntryValue};
-use super::saving::Saver;
+use super::saving::{Lent, Saver, Taken};
 use crate::ds::dict::{At, Dict};
 use crate::ds::hash;
 use crate::env::Xoshiro;
@@ -102,9 +102,9 @@ impl Database {
         self.find_at(key.into()).map(|(_, slot)| self.borrowed(slot))
     }
 
-    /// The entry of a key, expired or not, to be changed.
+    /// The entry of a key, expired or not, to be changed; its value only if it is not big.
     #[inline]
-    pub fn get_mut<'k>(&mut self, key: impl Into<HashedKey<'k>>) -> Option<EntryMut<'_>> {
+    fn get_mut<'k>(&mut self, key: impl Into<HashedKey<'k>>) -> Option<EntryMut<'_>> {
         let key = key.into();
         let (at, slot) = self.find_at(key)?;
         if let Some(saver) = &mut self.saver {
@@ -116,28 +116,29 @@ impl Database {
 
     fn entry_mut(&mut self, hash: u64, at: At, slot: EntrySlot) -> EntryMut<'_> {
         // SAFETY: the entry is alive, and the database is mutably borrowed while the EntryMut lives. It is never
-        // dropped by the EntryMut, except that `remove` takes it out of the dict first.
+        // dropped by the EntryMut, except that `take` takes it out of the dict first.
         let entry = ManuallyDrop::new(unsafe { slot.into_entry() });
         EntryMut { database: self, hash, at, entry }
     }
 
-    /// [`Database::get_mut`] for an edit of the value. True: what takes it back is to be told to `edited`.
+    /// The entry of a key, expired or not, for an edit of its value. If that is being saved, what is still to be saved of
+    /// it is for the edit to know, and to be given back to `edited` (not to anybody else: the checkpoint would fail).
     #[inline]
-    pub fn edit<'k>(&mut self, key: impl Into<HashedKey<'k>>) -> Option<(EntryMut<'_>, bool)> {
+    pub fn edit<'k>(&mut self, key: impl Into<HashedKey<'k>>) -> Option<(EntryMut<'_>, Option<Lent>)> {
         let key = key.into();
         let (at, slot) = self.find_at(key)?;
-        let wanted = match &mut self.saver {
+        let lent = match &mut self.saver {
             // SAFETY: the entry is alive, and nobody changes it during the call.
             Some(saver) => saver.before_edit(unsafe { slot.entry() }),
-            None => false,
+            None => None,
         };
-        Some((self.entry_mut(key.hash, at, slot), wanted))
+        Some((self.entry_mut(key.hash, at, slot), lent))
     }
 
-    /// A value was edited that is being saved.
-    pub fn edited(&mut self, key: &[u8], undo: &Op) {
+    /// A value was edited that is being saved; `undo` takes that back, if the edit had to note it.
+    pub fn edited(&mut self, lent: Lent, undo: Option<&Op>) {
         if let Some(saver) = &mut self.saver {
-            saver.after_edit(key, undo);
+            saver.after_edit(lent, undo);
         }
     }
 
@@ -152,6 +153,8 @@ impl Database {
         access: u32,
     ) -> bool {
         let key = key.into();
+        // A value that is being saved goes to the pass, and another entry comes.
+        let replaced = self.saver.is_some() && self.take_if_being_saved(key);
         if let Some(mut entry) = self.get_mut(key) {
             entry.set(value, expire_at);
             entry.entry().set_access(access);
@@ -160,13 +163,25 @@ impl Database {
         let entry = Entry::new(key.bytes, value, expire_at);
         entry.as_ref().set_access(access);
         self.insert_new(key.hash, entry);
-        false
+        replaced
     }
 
-    /// Puts an entry in, and returns the one that had its key.
-    pub fn put(&mut self, entry: Entry) -> Option<Entry> {
-        let hash = hash::bytes(entry.as_ref().key());
-        let old = self.get_mut(HashedKey { bytes: entry.as_ref().key(), hash }).map(EntryMut::remove);
+    #[cold]
+    fn take_if_being_saved(&mut self, key: HashedKey<'_>) -> bool {
+        self.get_mut(key).is_some()
+            && self.saver.as_ref().is_some_and(|saver| saver.is_at(key.bytes))
+            && self.take(key).is_some()
+    }
+
+    /// Puts an entry in, and returns the one that had its key. One that is being saved goes on being saved.
+    pub fn put(&mut self, entry: impl Into<Taken>) -> Option<Taken> {
+        let (entry, partial) = entry.into().into_parts();
+        let key = entry.as_ref().key();
+        let hash = hash::bytes(key);
+        let old = self.take(HashedKey { bytes: key, hash });
+        if let Some(partial) = partial {
+            self.adopt(key, partial);
+        }
         // It may come from elsewhere, with a mark that means nothing here.
         entry.as_ref().set_epoch(0);
         self.insert_new(hash, entry);
@@ -187,9 +202,12 @@ impl Database {
         }
     }
 
-    /// Removes a key.
-    pub fn remove<'k>(&mut self, key: impl Into<HashedKey<'k>>) -> Option<Entry> {
-        self.get_mut(key).map(EntryMut::remove)
+    /// Takes a key out.
+    pub fn take<'k>(&mut self, key: impl Into<HashedKey<'k>>) -> Option<Taken> {
+        let key = key.into();
+        let entry = self.get_mut(key)?.take();
+        let partial = self.saver.as_mut().and_then(|saver| saver.let_go(key.bytes));
+        Some(Taken::new(entry, partial))
     }
 
     /// Sets or removes a key's deadline. False without such a key.
@@ -201,6 +219,11 @@ impl Database {
     /// there from the first step to the last is visited, perhaps more than once.
     pub fn scan(&self, cursor: u64, mut visit: impl FnMut(EntryRef<'_>)) -> u64 {
         self.keys.scan(cursor, |slot| visit(self.borrowed(slot)))
+    }
+
+    /// Starts loading what `scan` will visit some steps after the cursor.
+    pub fn prefetch_scan(&self, cursor: u64) {
+        self.keys.prefetch_scan(cursor);
     }
 
     /// All entries, in no order.
@@ -330,8 +353,8 @@ impl EntryMut<'_> {
         self.entry.promote()
     }
 
-    /// Removes the entry from its database.
-    pub fn remove(self) -> Entry {
+    /// Takes the entry out of its database.
+    fn take(self) -> Entry {
         let slot = self.database.keys.remove_at(self.at);
         debug_assert!(slot == self.entry.slot());
         if self.entry.as_ref().expire_at().is_some() {

@@ -6,6 +6,7 @@ use super::changes::{Change, Changes, Wants};
 use super::database::{Database, HashedKey};
 use super::entry::{Entry, EntryRef, EntryValue, ValueRef};
 use super::events::EventClass;
+use super::saving::Lent;
 use super::typed::Typed;
 use crate::ds::number::{self, NumberText};
 use crate::env::Xoshiro;
@@ -424,7 +425,7 @@ impl<'a> Keys<'a> {
         let recorded = !self.changes.wants.is_empty()
             && self.record_put(hashed, || entry.as_ref().cloned_value(), entry.as_ref().expire_at());
         match self.database.put(entry) {
-            Some(old) => self.free(old),
+            Some(old) => self.shared.reaper.free_taken(Some(old)),
             None if recorded => {}
             None => self.changes.event(EventClass::NEW, "new", self.db, &key),
         }
@@ -445,15 +446,12 @@ impl<'a> Keys<'a> {
     /// Records that a key gets a value; the old one, if it is wanted, is taken out for it. True if one was.
     #[cold]
     fn record_put(&mut self, key: HashedKey<'_>, value: impl FnOnce() -> Value, expire_at: Option<i64>) -> bool {
-        let undo = if self.changes.wants.contains(Wants::UNDO) { self.take_for_undo(key) } else { Op::Remove };
-        let taken = undo != Op::Remove;
-        self.changes.key(self.db, key.bytes, || Op::Put(value(), expire_at), || undo);
+        let wants = self.changes.wants;
+        let old = if wants.contains(Wants::UNDO) { self.database.take(key) } else { None };
+        let taken = old.is_some();
+        let redo = wants.contains(Wants::REDO).then(|| Op::Put(value(), expire_at));
+        self.changes.taken(self.db, key.bytes.into(), redo, old);
         taken
-    }
-
-    /// Removes a key and gives the operation that puts it back.
-    fn take_for_undo(&mut self, key: HashedKey<'_>) -> Op {
-        self.database.remove(key).map(Entry::into_parts).map_or(Op::Remove, |(value, expire)| Op::Put(value, expire))
     }
 
     /// A value with allocations of its own is freed away from the baton if it is big, before another takes its place.
@@ -461,16 +459,12 @@ impl<'a> Keys<'a> {
     #[inline]
     fn free_boxed(&mut self, key: HashedKey<'_>) -> bool {
         if self.database.get(key).is_some_and(EntryRef::is_boxed)
-            && let Some(old) = self.database.remove(key)
+            && let Some(old) = self.database.take(key)
         {
-            self.free(old);
+            self.shared.reaper.free_taken(Some(old));
             return true;
         }
         false
-    }
-
-    fn free(&mut self, entry: Entry) {
-        self.shared.reaper.free_entry(entry);
     }
 
     /// Removes a key; false if there is none. The caller notifies.
@@ -481,17 +475,15 @@ impl<'a> Keys<'a> {
     }
 
     fn remove_hashed(&mut self, key: HashedKey<'_>) -> bool {
-        if self.changes.wants.contains(Wants::UNDO) {
-            let undo = self.take_for_undo(key);
-            let existed = undo != Op::Remove;
-            if existed {
-                self.changes.key(self.db, key.bytes, || Op::Remove, || undo);
-            }
-            return existed;
+        let Some(taken) = self.database.take(key) else { return false };
+        let wants = self.changes.wants;
+        if wants.contains(Wants::UNDO) {
+            let redo = wants.contains(Wants::REDO).then_some(Op::Remove);
+            self.changes.taken(self.db, key.bytes.into(), redo, Some(taken));
+        } else {
+            self.changes.key(self.db, key.bytes, || Op::Remove, || Op::Remove);
+            self.shared.reaper.free_taken(Some(taken));
         }
-        let Some(entry) = self.database.remove(key) else { return false };
-        self.changes.key(self.db, key.bytes, || Op::Remove, || Op::Remove);
-        self.free(entry);
         true
     }
 
@@ -571,7 +563,7 @@ impl<'a> Keys<'a> {
             ValueRef::Value(value) => value.is_empty_collection(),
         };
         if self.database.get(key).is_some_and(is_empty) {
-            self.database.remove(key);
+            self.database.take(key);
         }
     }
 
@@ -581,19 +573,20 @@ impl<'a> Keys<'a> {
         change: impl FnOnce(&mut T, &mut Edit<'_, T::Op>) -> R,
     ) -> Option<R> {
         let wants = self.changes.wants;
-        let (mut entry, is_being_saved) = self.database.edit(key)?;
+        let (mut entry, mut lent) = self.database.edit(key)?;
         let value = T::of_mut(entry.value_mut())?;
-        if wants.is_empty() && !is_being_saved {
+        if wants.is_empty() && lent.is_none() {
             return Some(change(value, &mut Edit::silent(&self.shared.thresholds)));
         }
         let wants_undo = wants.contains(Wants::UNDO);
-        let mut edit =
-            Edit::recording(&self.shared.thresholds, wants.contains(Wants::REDO), wants_undo || is_being_saved);
+        let rest = lent.as_mut().map(Lent::rest);
+        let notes_undo = wants_undo || rest.as_ref().is_some_and(|rest| rest.wants_inverse());
+        let mut edit = Edit::recording(&self.shared.thresholds, wants.contains(Wants::REDO), notes_undo).saving(rest);
         let result = change(value, &mut edit);
         let (redo, undo) = edit.finish();
         let mut undo = undo.map(T::op);
-        if is_being_saved {
-            undo.iter().for_each(|undo| self.database.edited(key.bytes, undo));
+        if let Some(lent) = lent {
+            self.database.edited(lent, undo.as_ref());
             undo.take_if(|_| !wants_undo);
         }
         if redo.is_some() || undo.is_some() {

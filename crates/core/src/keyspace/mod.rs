@@ -128,10 +128,12 @@ impl Keyspace {
             Op::Put(value, expire_at) => {
                 let entry = entry::Entry::new(key, entry::EntryValue::Value(value), expire_at);
                 entry.as_ref().set_access(self.shared.clock.start(self.shared.coarse_ms));
-                database.put(entry);
+                let old = database.put(entry);
+                self.shared.reaper.free_taken(old);
             }
             Op::Remove => {
-                database.remove(key);
+                let old = database.take(key);
+                self.shared.reaper.free_taken(old);
             }
             Op::ExpireAt(expire_at) => {
                 database.set_expire(key, expire_at);
@@ -143,11 +145,18 @@ impl Keyspace {
                     let access = self.shared.clock.start(self.shared.coarse_ms);
                     database.set(key, entry::EntryValue::Value(empty), None, access);
                 }
-                let mut entry = database.get_mut(key).ok_or(Malformed("a change of a key that does not exist"))?;
+                let found = database.edit(key).ok_or(Malformed("a change of a key that does not exist"))?;
+                let (mut entry, mut lent) = found;
                 let value = entry.value_mut();
-                value.apply(op, &self.shared.thresholds)?;
-                if value.is_empty_collection() {
-                    entry.remove();
+                let undo = value.apply_saving(op, &self.shared.thresholds, lent.as_mut().map(saving::Lent::rest));
+                let is_empty = value.is_empty_collection();
+                if let Some(lent) = lent {
+                    database.edited(lent, undo.as_ref().ok());
+                }
+                undo?;
+                if is_empty {
+                    let old = database.take(key);
+                    self.shared.reaper.free_taken(old);
                 }
             }
         }
@@ -191,8 +200,8 @@ impl Keyspace {
 
     /// Gives a key another name or another database. The source must exist, the destination must not.
     pub fn relocate(&mut self, from: (usize, &[u8]), to: (usize, &[u8]), changes: &mut Changes) {
-        let Some(entry) = self.databases[from.0].remove(from.1) else { return };
-        self.databases[to.0].put(entry.renamed(to.1));
+        let Some(taken) = self.databases[from.0].take(from.1) else { return };
+        self.databases[to.0].put(taken.renamed(to.1));
         changes.event(EventClass::NEW, "new", to.0, to.1);
         changes.other(|| Change::Move { from: (from.0, from.1.into()), to: (to.0, to.1.into()) });
     }

@@ -1,6 +1,7 @@
 //! Frees big values and whole databases away from the baton (principle: nothing under the baton takes long).
 
 use super::entry::{Entry, ValueRef};
+use super::saving::Taken;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,6 +49,30 @@ impl Pending {
     }
 }
 
+/// Counts bytes among those that wait to be dropped.
+#[derive(Clone)]
+pub struct Counter(Arc<Pending>);
+
+/// So many bytes, counted until this is dropped.
+pub struct Counted {
+    bytes: u64,
+    pending: Arc<Pending>,
+}
+
+impl Counter {
+    /// Counts so many bytes.
+    pub fn count(&self, bytes: usize) -> Counted {
+        self.0.bytes.fetch_add(bytes as u64, Ordering::AcqRel);
+        Counted { bytes: bytes as u64, pending: self.0.clone() }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.pending.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
+
 /// Who frees many values in a row leaves no more than this to the thread, bytes.
 const BACKLOG_BYTES: u64 = 64 << 20;
 
@@ -66,6 +91,23 @@ impl Reaper {
         if !self.hurried || self.pending_bytes() < BACKLOG_BYTES {
             self.send(Garbage { content: Box::new(entry), bytes: Some(bytes) });
         }
+    }
+
+    /// [`Reaper::free_entry`] for one that has left its database. What is being saved goes to the pass first.
+    pub fn free_taken(&mut self, taken: Option<Taken>) {
+        if let Some(entry) = taken.and_then(Taken::release) {
+            self.free_entry(entry);
+        }
+    }
+
+    /// Drops soon what is counted already.
+    pub fn free_counted(&mut self, content: impl Any + Send) {
+        self.send(Garbage { content: Box::new(content), bytes: Some(0) });
+    }
+
+    /// Counts what will come here later.
+    pub fn counter(&self) -> Counter {
+        Counter(self.pending.clone())
     }
 
     fn send(&mut self, garbage: Garbage) {

@@ -59,6 +59,8 @@ pub struct Written {
 pub struct Run {
     about: About,
     pass: Option<Pass>,
+    /// Not all keys are saved, through some bug.
+    is_broken: bool,
     waiting: Vec<Batch>,
     tables: Option<Saved>,
     writer: Option<Writer>,
@@ -75,7 +77,7 @@ impl Run {
     pub fn begin(keyspace: &mut Keyspace, tables: &mut Tables, about: About) -> Result<Run> {
         let saved = Saved::of(tables)?;
         let pass = Pass::begin(keyspace).ok_or_else(|| Error::err("a checkpoint is being written already"))?;
-        Ok(Run { about, pass: Some(pass), waiting: Vec::new(), tables: Some(saved), writer: None })
+        Ok(Run { about, pass: Some(pass), is_broken: false, waiting: Vec::new(), tables: Some(saved), writer: None })
     }
 
     /// Saves some keys: `budget` is in bytes, and 64 for each key looked at; under the baton. True: there are more.
@@ -84,6 +86,7 @@ impl Run {
         let more = pass.slice(keyspace, budget);
         self.waiting.append(&mut pass.take_output());
         if !more {
+            self.is_broken = pass.is_broken();
             self.pass = None;
         }
         more
@@ -141,6 +144,9 @@ impl Run {
     /// There may be no new checkpoint, so the older one and the log must stay; `discard` removes what is unfinished.
     pub fn finish(&mut self, files: &dyn Files) -> std::result::Result<Written, WriteError> {
         assert!(self.pass.is_none(), "a checkpoint without all keys is none");
+        if self.is_broken {
+            return Err(WriteError::Keys);
+        }
         while self.write(files)? {}
         let Some(writer) = self.writer.take() else { unreachable!("write has opened it") };
         let (lsn, counts) = (self.about.lsn, writer.counts);

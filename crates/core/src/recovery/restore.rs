@@ -183,7 +183,7 @@ impl Loader<'_> {
                 }
                 // A piece of a big value.
                 op => {
-                    let mut entry = database.get_mut(key).ok_or(Malformed("a piece of no key"))?;
+                    let (mut entry, _) = database.edit(key).ok_or(Malformed("a piece of no key"))?;
                     let value = entry.value_mut();
                     let was_empty = value.is_empty_collection();
                     value.apply(op, &self.thresholds)?;

@@ -27,6 +27,8 @@ pub enum WriteError {
     Io(io::Error),
     /// The tables cannot be read.
     Tables(Error),
+    /// Keys that were to be saved are lost.
+    Keys,
 }
 
 impl From<io::Error> for WriteError {
@@ -40,6 +42,7 @@ impl From<WriteError> for Error {
         match error {
             WriteError::Io(error) => Error::err(format!("a checkpoint cannot be written: {error}")),
             WriteError::Tables(error) => error,
+            WriteError::Keys => Error::new(Code::Bug, "a command that failed has left a checkpoint without all keys"),
         }
     }
 }

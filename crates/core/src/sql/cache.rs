@@ -56,6 +56,8 @@ pub struct Cache {
     /// The first slot of each bucket.
     buckets: Box<[u32]>,
     hand: usize,
+    /// The slot found last: the requests of a pipeline are often alike.
+    last: usize,
 }
 
 /// No slot.
@@ -64,7 +66,7 @@ const BUCKETS: usize = (2 * limits::STATEMENTS_CACHED).next_power_of_two();
 
 impl Default for Cache {
     fn default() -> Self {
-        Cache { slots: Vec::new(), buckets: vec![NONE; BUCKETS].into(), hand: 0 }
+        Cache { slots: Vec::new(), buckets: vec![NONE; BUCKETS].into(), hand: 0, last: 0 }
     }
 }
 
@@ -106,6 +108,13 @@ impl Cache {
 
     #[inline]
     fn find(&self, text: &[u8]) -> Option<usize> {
+        match self.slots.get(self.last) {
+            Some(slot) if *slot.text == *text => Some(self.last),
+            _ => self.search(text),
+        }
+    }
+
+    fn search(&self, text: &[u8]) -> Option<usize> {
         let hash = hash::bytes(text);
         let mut at = self.buckets[hash as usize % BUCKETS];
         while let Some(slot) = self.slots.get(at as usize) {
@@ -120,8 +129,8 @@ impl Cache {
     /// What the text was compiled to; a statement is no longer in the cache then.
     #[inline]
     pub fn check_out(&mut self, text: &[u8]) -> Option<Compiled> {
-        let slot = self.find(text)?;
-        let slot = &mut self.slots[slot];
+        self.last = self.find(text)?;
+        let slot = &mut self.slots[self.last];
         slot.used = true;
         slot.calls += 1;
         match &mut slot.kept {

@@ -370,8 +370,8 @@ fn compile_query(host: &mut dyn Host, text: &str, tokens: Vec<Token<'_>>) -> Res
         let plan = if host.sql().fast_path { fast::compile(host, form, tokens)? } else { None };
         let Some(plan) = plan else { return compile(host, form, tokens, traits).map(Compiled::Statement) };
         let plan = Arc::new(plan);
-        // A text of literals alone rarely comes twice; keeping it would push others out.
-        if traits.parameters {
+        // A text of literals alone rarely comes twice, unless it walks over a table; keeping it would push others out.
+        if traits.parameters || matches!(*plan, fast::Plan::Query(_)) {
             host.sql().cache.keep_fast(text.as_bytes(), plan.clone());
         }
         Ok(Compiled::Fast(plan))
@@ -423,10 +423,34 @@ fn maintain(host: &mut dyn Host, name: Option<&str>) -> Result<Reply> {
 /// Runs a plan that needs no SQLite; if it turns out to need it, SQLite runs the statement.
 #[inline]
 fn run_fast(host: &mut dyn Host, text: &[u8], plan: &fast::Plan, params: &[DatumRef<'_>]) -> Result<Reply> {
+    if let fast::Plan::Query(query) = plan {
+        return run_query(host, text, query, params);
+    }
     match run_planned(host, plan, params)? {
         Some(reply) => Ok(reply),
         None => run_slow(host, text, params),
     }
+}
+
+/// Runs a plan that may walk over many rows, elsewhere if it takes too long here, and notes its time.
+#[inline(never)]
+fn run_query(host: &mut dyn Host, text: &[u8], query: &fast::Query, params: &[DatumRef<'_>]) -> Result<Reply> {
+    if query.parameters != params.len() {
+        return Err(wrong_count(query.parameters, params.len()));
+    }
+    let begun_ns = host.monotonic_ns();
+    let reply = loop {
+        match query.run_or_move(host, params) {
+            Ok(Some(reply)) => break Ok(reply),
+            Ok(None) => return run_slow(host, text, params),
+            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
+            Err(Failure::SliceOver) => break host.read_elsewhere(text, params),
+            Err(Failure::Error(error)) => break Err(error),
+        }
+    };
+    let ns = host.monotonic_ns().saturating_sub(begun_ns);
+    host.sql().cache.note(text, ns, reply.as_ref().map_or(0, row_count));
+    reply
 }
 
 /// Runs a plan that needs no SQLite; None: it turned out to need it, and nothing was done.
@@ -537,6 +561,7 @@ fn run_statement(host: &mut dyn Host, text: &[u8], mut statement: Statement, par
 fn row_count(reply: &Reply) -> u64 {
     match reply {
         Reply::Array(rows) => rows.len().saturating_sub(1) as u64,
+        Reply::Rows(rows) => rows.len() as u64,
         Reply::Int(changed) => (*changed).max(0) as u64,
         _ => 0,
     }

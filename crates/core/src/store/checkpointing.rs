@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 
 /// How often is looked whether a checkpoint is due.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// What one slice of keys may cost, in the units of [`Run::slice`]: some hundred microseconds.
-const SLICE_BUDGET: usize = 48 << 10;
+/// What one slice of keys may cost, in the units of [`Run::slice`]: some fifty microseconds, which is less than a request
+/// takes on its way. Six times as much made the p99 of 50,000 requests/s four times what it is without a checkpoint.
+const SLICE_BUDGET: usize = 8 << 10;
 /// The pause after a slice, in lengths of the slice: the store has most of the time.
 const PAUSE_FACTOR: u32 = 3;
 
@@ -86,6 +87,7 @@ fn begin_if_due(state: &mut State, data: &Data) -> bool {
     (saves.wanted, saves.running, saves.tried_s, saves.dirty_at_begin) = (false, true, now_s, dirty);
     // Who asks while it runs waits for the next one.
     saves.served = std::mem::take(&mut saves.waiting);
+    saves.ending = std::mem::take(&mut saves.ends);
     true
 }
 
@@ -101,10 +103,13 @@ fn end(state: &mut State, result: Result<Written>, took: Duration) {
         Ok(_) => {
             (saves.failed, saves.last_s, saves.dirty_at) = (None, now_s, saves.dirty_at_begin);
             saves.count += 1;
+            // Whoever asked for it is told next, and that wakes the server.
+            state.shutdown_wanted |= std::mem::take(&mut saves.ending);
             Reply::Ok
         }
         Err(error) => {
             saves.failed = Some(error.message.to_string());
+            saves.ending = false;
             state.env.log(3, &error.message);
             error.into()
         }

@@ -58,7 +58,7 @@ impl Client {
     pub fn late(&self) -> Reply {
         loop {
             if let Some(reply) = self.store.enter().activate(self.session).unwrap().session().outbox.pop() {
-                return reply;
+                return reply.plain();
             }
             std::thread::yield_now();
         }

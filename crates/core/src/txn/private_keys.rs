@@ -7,6 +7,7 @@
 use crate::error::{Code, Error, Result};
 use crate::keyspace::database::HashedKey;
 use crate::keyspace::entry::{Entry, EntryRef, ValueRef};
+use crate::keyspace::saving::Taken;
 use crate::keyspace::waiting::Waiting;
 use crate::keyspace::watch::Watches;
 use crate::keyspace::{Change, Changes, Event, Keyspace, Wants};
@@ -70,7 +71,7 @@ pub struct Lent {
 }
 
 struct LentKey {
-    original: Option<Entry>,
+    original: Option<Taken>,
     /// It was private before, so it is afterwards, changed or not.
     born: Option<u64>,
 }
@@ -97,7 +98,8 @@ impl Lent {
     pub fn has_stray(&self, changes: &Changes, now_ms: i64) -> bool {
         changes.list.iter().any(|change| match change {
             Change::Key { undo: Some(Op::Put(_, Some(at))), redo: Some(Op::Remove), .. } if *at <= now_ms => false,
-            Change::Key { db, key, .. } => !self.has(*db, key),
+            Change::Taken { taken, redo: Some(Op::Remove), .. } if taken.entry().is_expired(now_ms) => false,
+            Change::Key { db, key, .. } | Change::Taken { db, key, .. } => !self.has(*db, key),
             Change::Move { from, to } => !self.has(from.0, &from.1) || !self.has(to.0, &to.1),
             Change::Flush { .. } | Change::Swap(..) => true,
         })
@@ -107,7 +109,7 @@ impl Lent {
 /// The keys of a change, if it is of keys.
 fn names_of(change: &Change) -> impl Iterator<Item = Name> {
     let names = match change {
-        Change::Key { db, key, .. } => [Some((*db, key.clone())), None],
+        Change::Key { db, key, .. } | Change::Taken { db, key, .. } => [Some((*db, key.clone())), None],
         Change::Move { from, to } => [Some(from.clone()), Some(to.clone())],
         Change::Flush { .. } | Change::Swap(..) => [None, None],
     };
@@ -196,7 +198,7 @@ impl PrivateKeys {
                 None if writes => (None, database.get(&name.1[..]).map(|entry| entry.copy_as(&name.1))),
                 None => continue,
             };
-            let original = database.remove(&name.1[..]);
+            let original = database.take(&name.1[..]);
             if let Some(entry) = entry {
                 database.put(entry);
             }
@@ -246,7 +248,8 @@ impl PrivateKeys {
         let Lent { keys, watches, waiting } = lent;
         for (name, key) in keys {
             let database = &mut keyspace.databases[name.0];
-            let entry = database.remove(&name.1[..]);
+            // Made after the instant that a pass saves, so nothing is to be saved of it.
+            let entry = database.take(&name.1[..]).and_then(Taken::release);
             if let Some(original) = key.original {
                 database.put(original);
             }
@@ -298,7 +301,7 @@ impl PrivateKeys {
                     result = result.and(keyspace.apply(db, &key, op).map_err(misfit));
                 }
                 Change::Move { from, to } => keyspace.relocate((to.0, &to.1), (from.0, &from.1), &mut nobody),
-                Change::Key { .. } | Change::Flush { .. } | Change::Swap(..) => {}
+                Change::Key { .. } | Change::Taken { .. } | Change::Flush { .. } | Change::Swap(..) => {}
             }
         }
         self.take_back(keyspace, lent, Changes::default(), Keep { redo: true, undo: true });
@@ -338,29 +341,17 @@ impl PrivateKeys {
                 Some(entry) => Some(Op::Put(entry.as_ref().cloned_value(), entry.as_ref().expire_at())),
             };
             let (db, key) = name;
-            let original = keyspace.databases[db].remove(HashedKey::from(&key[..]));
+            let original = keyspace.databases[db].take(HashedKey::from(&key[..]));
             if let Some(entry) = held.entry {
                 keyspace.databases[db].put(entry);
             }
             keyspace.shared.watches.touch(db, &key);
             keyspace.shared.waiting.signal(db, &key);
-            let undo = match original {
-                Some(old) if changes.wants.contains(Wants::UNDO) => {
-                    let (value, expire_at) = old.into_parts();
-                    Some(Op::Put(value, expire_at))
-                }
-                None if changes.wants.contains(Wants::UNDO) => Some(Op::Remove),
-                None => None,
-                Some(old) => {
-                    // A big one is freed away from the baton.
-                    if matches!(old.as_ref().value(), ValueRef::Value(value) if value.is_big()) {
-                        keyspace.shared.reaper.free(old);
-                    }
-                    None
-                }
-            };
-            if redo.is_some() || undo.is_some() {
-                changes.list.push(Change::Key { db, key, redo, undo });
+            if changes.wants.contains(Wants::UNDO) {
+                changes.taken(db, key, redo, original);
+            } else {
+                keyspace.shared.reaper.free_taken(original);
+                changes.taken(db, key, redo, None);
             }
         }
         changes.events.extend(events);

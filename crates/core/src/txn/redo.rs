@@ -67,7 +67,7 @@ fn encode_table_change(change: &TableChange, out: &mut Vec<u8>) {
 }
 
 fn has_key_redo(change: &Change) -> bool {
-    !matches!(change, Change::Key { redo: None, .. })
+    !matches!(change, Change::Key { redo: None, .. } | Change::Taken { redo: None, .. })
 }
 
 fn encode_change(change: &Change, out: &mut Vec<u8>) {
@@ -76,7 +76,7 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) {
         codec::put_bytes(out, key);
     };
     match change {
-        Change::Key { db, key, redo, .. } => {
+        Change::Key { db, key, redo, .. } | Change::Taken { db, key, redo, .. } => {
             out.push(0);
             place(*db, key, out);
             redo.iter().for_each(|op| op.encode(out));

@@ -17,6 +17,10 @@ pub fn undo(effect: Effect, keyspace: &mut Keyspace, tables: &mut Tables) -> Dec
                     keyspace.apply(db, &key, op)?;
                 }
             }
+            Change::Taken { db, taken, .. } => {
+                let now = keyspace.databases[db].put(taken);
+                keyspace.shared.reaper.free_taken(now);
+            }
             Change::Move { from, to } => keyspace.relocate((to.0, &to.1), (from.0, &from.1), &mut nobody),
             Change::Flush { db, kept } => {
                 if let Some(kept) = kept {

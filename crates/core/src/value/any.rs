@@ -1,6 +1,7 @@
 //! The value of a key, of whichever type.
 
 use super::codec::{self, Decoded, Malformed};
+use super::pieces::Rest;
 use super::{Hash, List, Op, Set, Str, Thresholds, ZSet};
 use crate::limits::LAZY_FREE_BYTES;
 
@@ -79,11 +80,16 @@ impl Value {
 
     /// True when it should be freed away from the baton.
     pub fn is_big(&self) -> bool {
+        // One block, however long, is freed at once.
+        let factor = if matches!(self, Value::Str(_)) { 16 } else { 1 };
+        self.takes_more_than(factor * LAZY_FREE_BYTES)
+    }
+
+    /// True when it takes more than so many bytes, about: found without looking at all of it.
+    pub fn takes_more_than(&self, bytes: usize) -> bool {
         match self {
-            // One block, however long, is freed at once.
-            Value::Str(_) => self.memory() > 16 * LAZY_FREE_BYTES,
-            Value::List(list) => list.is_bigger_than(LAZY_FREE_BYTES),
-            _ => self.memory() > LAZY_FREE_BYTES,
+            Value::List(list) => list.is_bigger_than(bytes),
+            _ => self.memory() > bytes,
         }
     }
 
@@ -103,9 +109,14 @@ impl Value {
     ///
     /// A collection may be empty afterwards; then its key must go.
     pub fn apply(&mut self, op: Op, thresholds: &Thresholds) -> Decoded<Op> {
+        self.apply_saving(op, thresholds, None)
+    }
+
+    /// [`Value::apply`] to a value that may be being saved, of which this is the rest.
+    pub fn apply_saving(&mut self, op: Op, thresholds: &Thresholds, rest: Option<&mut Rest>) -> Decoded<Op> {
         Ok(match (self, op) {
-            (Value::Str(string), Op::Str(op)) => Op::Str(string.apply(op, thresholds)?),
-            (Value::List(list), Op::List(op)) => Op::List(list.apply(op, thresholds)?),
+            (Value::Str(string), Op::Str(op)) => Op::Str(string.apply(op, thresholds, rest)?),
+            (Value::List(list), Op::List(op)) => Op::List(list.apply(op, thresholds, rest)?),
             (Value::Set(set), Op::Set(op)) => Op::Set(set.apply(op, thresholds)),
             (Value::Hash(hash), Op::Hash(op)) => Op::Hash(hash.apply(op, thresholds)),
             (Value::ZSet(zset), Op::ZSet(op)) => Op::ZSet(zset.apply(op, thresholds)),

@@ -1,6 +1,8 @@
-//! What a mutator is given: thresholds to obey, and the places where redo and undo operations are left if wanted.
+//! What a mutator is given: thresholds to obey, the places where redo and undo operations are left if wanted, and what is
+//! still to be told of the value by somebody who saves it.
 
 use super::Thresholds;
+use super::pieces::Rest;
 
 /// An operation of one type of value.
 pub trait Operation: Sized {
@@ -14,23 +16,34 @@ pub trait Operation: Sized {
 }
 
 /// One change in progress. With neither redo nor undo wanted it costs a test per mutator.
-#[derive(Debug)]
 pub struct Edit<'t, O> {
     /// The limits of the small encodings.
     pub thresholds: &'t Thresholds,
     redo: Option<Vec<O>>,
     undo: Option<Vec<O>>,
+    rest: Option<&'t mut Rest>,
 }
 
 impl<'t, O: Operation> Edit<'t, O> {
     /// An edit that keeps no record.
     pub fn silent(thresholds: &'t Thresholds) -> Self {
-        Edit { thresholds, redo: None, undo: None }
+        Edit { thresholds, redo: None, undo: None, rest: None }
     }
 
     /// An edit that records what is wanted.
     pub fn recording(thresholds: &'t Thresholds, redo: bool, undo: bool) -> Self {
-        Edit { thresholds, redo: redo.then(Vec::new), undo: undo.then(Vec::new) }
+        Edit { thresholds, redo: redo.then(Vec::new), undo: undo.then(Vec::new), rest: None }
+    }
+
+    /// The same edit, of a value that is being saved, of which this is the rest.
+    pub fn saving(self, rest: Option<&'t mut Rest>) -> Self {
+        Edit { rest, ..self }
+    }
+
+    /// What is still to be told of the value, if it is being saved: to be asked before each change.
+    #[inline]
+    pub(super) fn rest(&mut self) -> Option<&mut Rest> {
+        self.rest.as_deref_mut()
     }
 
     /// Notes what was done, in words that do it again.

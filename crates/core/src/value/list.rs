@@ -5,6 +5,7 @@
 
 use super::codec::{self, Decoded, Malformed};
 use super::digest::Digest;
+use super::pieces::Rest;
 use super::{Edit, Operation, Thresholds, range};
 use crate::ds::packed::{self, Packed, Place};
 use crate::reply::Blob;
@@ -109,37 +110,46 @@ impl List {
             Side::Back => ListOp::Pop { front: 0, back: values.len() as u64 },
         });
         for value in values {
-            self.push_one(side, value, edit.thresholds);
+            self.push_one(side, value, edit);
         }
     }
 
     #[inline]
-    fn push_one(&mut self, side: Side, value: &[u8], thresholds: &Thresholds) {
-        let outermost = match side {
-            Side::Front => self.nodes.front_mut(),
-            Side::Back => self.nodes.back_mut(),
+    fn push_one(&mut self, side: Side, value: &[u8], edit: &mut Edit<ListOp>) {
+        let (index, outermost) = match side {
+            Side::Front => (0, self.nodes.front_mut()),
+            Side::Back => (self.nodes.len().wrapping_sub(1), self.nodes.back_mut()),
         };
         self.len += 1;
-        match (outermost, side) {
-            (Some(node), Side::Front) if has_room(node, value, thresholds) => node.push_front(value),
-            (Some(node), Side::Back) if has_room(node, value, thresholds) => node.push_back(value),
-            (outermost, _) => {
+        match outermost {
+            Some(node) if has_room(node, value, edit.thresholds) => {
+                before_change(index, node, edit);
+                match side {
+                    Side::Front => node.push_front(value),
+                    Side::Back => node.push_back(value),
+                }
+            }
+            outermost => {
                 if let Some(full) = outermost {
                     full.shrink_to_fit();
                 }
-                self.add_node(side, value);
+                let index = if side == Side::Front { 0 } else { self.nodes.len() };
+                self.add_node(index, [value].into_iter().collect(), edit);
             }
         }
     }
 
     #[cold]
-    fn add_node(&mut self, side: Side, value: &[u8]) {
-        let mut node = Packed::new();
-        node.push_back(value);
-        match side {
-            Side::Front => self.nodes.push_front(node),
-            Side::Back => self.nodes.push_back(node),
+    fn add_node(&mut self, index: usize, node: Packed, edit: &mut Edit<ListOp>) {
+        self.nodes.insert(index, node);
+        if let Some(rest) = edit.rest().and_then(Rest::list) {
+            rest.added(index);
         }
+    }
+
+    /// The nodes, in order.
+    pub(super) fn nodes(&self) -> &VecDeque<Packed> {
+        &self.nodes
     }
 
     /// LPOP, RPOP: removes the value at one end.
@@ -155,10 +165,11 @@ impl List {
         let count = |of: Side| (of == side) as u64;
         edit.redo(|| ListOp::Pop { front: count(Side::Front), back: count(Side::Back) });
         edit.undo(|| push_op(side, [&value].into_iter().collect()));
+        before_change(node, &self.nodes[node], edit);
         self.nodes[node].remove(place, 1);
         self.len -= 1;
         if self.nodes[node].is_empty() {
-            self.drop_node(node);
+            self.drop_node(node, edit);
         }
         Some(value)
     }
@@ -198,29 +209,36 @@ impl List {
             back: self.iter_range(self.len - back..self.len).collect(),
         });
         self.len -= front + back;
-        self.cut_front(front);
-        self.cut_back(back);
+        self.cut_front(front, edit);
+        self.cut_back(back, edit);
     }
 
-    fn cut_front(&mut self, mut count: usize) {
+    fn cut_front(&mut self, mut count: usize, edit: &mut Edit<ListOp>) {
         while let Some(node) = self.nodes.front_mut() {
             if node.len() > count {
-                node.remove(node.first(), count);
+                if count > 0 {
+                    before_change(0, node, edit);
+                    node.remove(node.first(), count);
+                }
                 return;
             }
             count -= node.len();
-            self.nodes.pop_front();
+            self.take_node(0, edit);
         }
     }
 
-    fn cut_back(&mut self, mut count: usize) {
-        while let Some(node) = self.nodes.back_mut() {
+    fn cut_back(&mut self, mut count: usize, edit: &mut Edit<ListOp>) {
+        while let Some(last) = self.nodes.len().checked_sub(1) {
+            let node = &mut self.nodes[last];
             if node.len() > count {
-                node.remove(node.place(node.len() - count), count);
+                if count > 0 {
+                    before_change(last, node, edit);
+                    node.remove(node.place(node.len() - count), count);
+                }
                 return;
             }
             count -= node.len();
-            self.nodes.pop_back();
+            self.take_node(last, edit);
         }
     }
 
@@ -243,10 +261,11 @@ impl List {
         let old = entry.get(place).expect("found").len();
         let bytes = entry.bytes() - Packed::cost(old) + Packed::cost(value.len());
         if entry.len() == 1 || value.len() <= old || bytes <= edit.thresholds.list_node_limits().1 {
+            before_change(node, entry, edit);
             entry.replace(place, value);
         } else {
-            self.remove_one(index);
-            self.insert_one(index, value, edit.thresholds);
+            self.remove_one(index, edit);
+            self.insert_one(index, value, edit);
         }
         true
     }
@@ -257,7 +276,7 @@ impl List {
         let index = if before { pivot } else { pivot + 1 };
         edit.redo(|| ListOp::Insert { at: vec![index as u64], values: [value].into_iter().collect() });
         edit.undo(|| ListOp::Remove { at: vec![index as u64] });
-        self.insert_one(index, value, edit.thresholds);
+        self.insert_one(index, value, edit);
         Some(self.len)
     }
 
@@ -345,54 +364,66 @@ impl List {
     }
 
     /// Adds a value so that it has this index.
-    fn insert_one(&mut self, index: usize, value: &[u8], thresholds: &Thresholds) {
+    fn insert_one(&mut self, index: usize, value: &[u8], edit: &mut Edit<ListOp>) {
         if index == 0 {
-            return self.push_one(Side::Front, value, thresholds);
+            return self.push_one(Side::Front, value, edit);
         }
         if index == self.len {
-            return self.push_one(Side::Back, value, thresholds);
+            return self.push_one(Side::Back, value, edit);
         }
         let (node, place) = self.find(index);
         self.len += 1;
-        if has_room(&self.nodes[node], value, thresholds) {
+        if has_room(&self.nodes[node], value, edit.thresholds) {
+            before_change(node, &self.nodes[node], edit);
             return self.nodes[node].insert(place, &[value]);
         }
         let at_front = place == self.nodes[node].first();
-        if at_front && has_room(&self.nodes[node - 1], value, thresholds) {
+        if at_front && has_room(&self.nodes[node - 1], value, edit.thresholds) {
+            before_change(node - 1, &self.nodes[node - 1], edit);
             return self.nodes[node - 1].push_back(value);
         }
         if at_front {
-            return self.nodes.insert(node, [value].into_iter().collect());
+            return self.add_node(node, [value].into_iter().collect(), edit);
         }
+        before_change(node, &self.nodes[node], edit);
         let tail = self.nodes[node].split_off(place);
-        self.nodes.insert(node + 1, tail);
-        match [node, node + 1].into_iter().find(|n| has_room(&self.nodes[*n], value, thresholds)) {
+        self.add_node(node + 1, tail, edit);
+        match [node, node + 1].into_iter().find(|n| has_room(&self.nodes[*n], value, edit.thresholds)) {
             Some(n) if n == node => self.nodes[n].push_back(value),
             Some(n) => self.nodes[n].push_front(value),
-            None => self.nodes.insert(node + 1, [value].into_iter().collect()),
+            None => self.add_node(node + 1, [value].into_iter().collect(), edit),
         }
     }
 
-    fn remove_one(&mut self, index: usize) {
+    fn remove_one(&mut self, index: usize, edit: &mut Edit<ListOp>) {
         let (node, place) = self.find(index);
+        before_change(node, &self.nodes[node], edit);
         self.nodes[node].remove(place, 1);
         self.len -= 1;
-        self.tidy(node);
+        self.tidy(node, edit);
     }
 
-    /// Drops a node that became empty, or joins it with the next when both are small.
-    fn tidy(&mut self, node: usize) {
+    /// Drops a node that became empty, or joins it, which was changed, with the next when both are small.
+    fn tidy(&mut self, node: usize, edit: &mut Edit<ListOp>) {
         const JOINED_BYTES_MAX: usize = 2048;
         if self.nodes[node].is_empty() {
-            self.drop_node(node);
+            self.drop_node(node, edit);
         } else if self.nodes.get(node + 1).is_some_and(|n| n.bytes() + self.nodes[node].bytes() <= JOINED_BYTES_MAX) {
             let next = self.nodes.remove(node + 1).expect("there is a next one");
             self.nodes[node].append(&next);
+            tell_removed(node + 1, next, edit);
         }
     }
 
-    fn drop_node(&mut self, node: usize) {
-        self.nodes.remove(node);
+    /// Takes a node out, with all that is in it.
+    fn take_node(&mut self, node: usize, edit: &mut Edit<ListOp>) {
+        if let Some(content) = self.nodes.remove(node) {
+            tell_removed(node, content, edit);
+        }
+    }
+
+    fn drop_node(&mut self, node: usize, edit: &mut Edit<ListOp>) {
+        self.take_node(node, edit);
         if self.nodes.capacity() > 64 && self.nodes.len() < self.nodes.capacity() / 4 {
             self.nodes.shrink_to(self.nodes.len() * 2);
         }
@@ -403,16 +434,23 @@ impl List {
         edit.redo(|| ListOp::Remove { at: at.iter().map(|i| *i as u64).collect() });
         edit.undo(|| ListOp::Insert { at: at.iter().map(|i| *i as u64).collect(), values: self.pick(at).collect() });
         if at.len() <= REBUILD_FROM {
-            return at.iter().rev().for_each(|index| self.remove_one(*index));
+            return at.iter().rev().for_each(|index| self.remove_one(*index, edit));
         }
         let mut rest = at.iter().peekable();
         let mut kept = List::new();
         for (i, value) in self.iter().enumerate() {
             if rest.next_if_eq(&&i).is_none() {
-                kept.push_one(Side::Back, value, edit.thresholds);
+                kept.push_one(Side::Back, value, &mut Edit::silent(edit.thresholds));
             }
         }
-        *self = kept;
+        self.replace_all(kept, edit);
+    }
+
+    fn replace_all(&mut self, list: List, edit: &mut Edit<ListOp>) {
+        let before = std::mem::replace(self, list);
+        if let Some(rest) = edit.rest().and_then(Rest::list) {
+            rest.replaced(before.nodes, self.nodes.len());
+        }
     }
 
     /// The values at ascending indexes.
@@ -432,7 +470,7 @@ impl List {
         edit.redo(|| ListOp::Insert { at: at.iter().map(|i| *i as u64).collect(), values: values.clone() });
         edit.undo(|| ListOp::Remove { at: at.iter().map(|i| *i as u64).collect() });
         if at.len() <= REBUILD_FROM {
-            return at.iter().zip(values).for_each(|(index, value)| self.insert_one(*index, value, edit.thresholds));
+            return at.iter().zip(values).for_each(|(index, value)| self.insert_one(*index, value, edit));
         }
         let mut merged = List::new();
         let mut added = at.iter().zip(values).peekable();
@@ -442,15 +480,15 @@ impl List {
                 Some((_, value)) => value,
                 None => old.next().expect("as many as the indexes leave open"),
             };
-            merged.push_one(Side::Back, value, edit.thresholds);
+            merged.push_one(Side::Back, value, &mut Edit::silent(edit.thresholds));
         }
         drop(old);
-        *self = merged;
+        self.replace_all(merged, edit);
     }
 
     /// Performs an operation and returns its inverse. Fails, without change, on one that does not fit this list.
-    pub fn apply(&mut self, op: ListOp, thresholds: &Thresholds) -> Decoded<ListOp> {
-        let mut edit = Edit::recording(thresholds, false, true);
+    pub fn apply(&mut self, op: ListOp, thresholds: &Thresholds, rest: Option<&mut Rest>) -> Decoded<ListOp> {
+        let mut edit = Edit::recording(thresholds, false, true).saving(rest);
         self.perform(&op, &mut edit)?;
         Ok(edit.finish().1.unwrap_or(ListOp::Many(Vec::new())))
     }
@@ -459,8 +497,8 @@ impl List {
         match op {
             ListOp::Push { front, back } => {
                 edit.undo(|| ListOp::Pop { front: front.len() as u64, back: back.len() as u64 });
-                front.iter().rev().for_each(|value| self.push_one(Side::Front, value, edit.thresholds));
-                back.iter().for_each(|value| self.push_one(Side::Back, value, edit.thresholds));
+                front.iter().rev().for_each(|value| self.push_one(Side::Front, value, edit));
+                back.iter().for_each(|value| self.push_one(Side::Back, value, edit));
             }
             ListOp::Pop { front, back } => {
                 let fits = front.checked_add(*back).is_some_and(|sum| sum <= self.len as u64);
@@ -513,7 +551,7 @@ impl List {
     pub fn decode(input: &mut &[u8], thresholds: &Thresholds) -> Decoded<List> {
         let mut list = List::new();
         for _ in 0..codec::take_count(input)? {
-            list.push_one(Side::Back, codec::take_bytes(input)?, thresholds);
+            list.push_one(Side::Back, codec::take_bytes(input)?, &mut Edit::silent(thresholds));
         }
         Ok(list)
     }
@@ -523,6 +561,21 @@ fn push_op(side: Side, values: Packed) -> ListOp {
     match side {
         Side::Front => ListOp::Push { front: values, back: Packed::new() },
         Side::Back => ListOp::Push { front: Packed::new(), back: values },
+    }
+}
+
+/// Tells whoever saves the list that a node is about to change.
+#[inline]
+fn before_change(index: usize, node: &Packed, edit: &mut Edit<ListOp>) {
+    if let Some(rest) = edit.rest().and_then(Rest::list) {
+        rest.before_change(index, node);
+    }
+}
+
+/// Tells whoever saves the list that a node is gone from it, and what was in it.
+fn tell_removed(index: usize, content: Packed, edit: &mut Edit<ListOp>) {
+    if let Some(rest) = edit.rest().and_then(Rest::list) {
+        rest.removed(index, content);
     }
 }
 

@@ -4,6 +4,7 @@
 
 use super::codec::{self, Decoded, Malformed};
 use super::digest::Digest;
+use super::pieces::Rest;
 use super::{Edit, Operation, range};
 use crate::ds::extended::Extended;
 use crate::ds::number::{NumberText, i64_text, parse_i64};
@@ -11,7 +12,7 @@ use crate::ds::thin::ThinBytes;
 use crate::error::{Error, Result};
 use crate::limits::STRING_BYTES_MAX;
 use crate::reply::Blob;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 /// Longest string that Redis shows as `embstr`, bytes.
 const EMBEDDED_BYTES_MAX: usize = 44;
@@ -103,6 +104,7 @@ impl Str {
     pub fn set(&mut self, bytes: &[u8], edit: &mut Edit<StrOp>) {
         edit.redo(|| StrOp::Set(Blob::from_slice(bytes)));
         edit.undo(|| StrOp::Set(Blob::from_slice(self)));
+        self.before_write(0..self.len(), edit);
         self.0.assign(bytes);
         self.0.set_mark(false);
     }
@@ -155,6 +157,7 @@ impl Str {
         debug_assert!(at + bytes.len() <= len);
         edit.redo(|| StrOp::Write { at: at as u64, bytes: Blob::from_slice(bytes), len: len as u64 });
         edit.undo(|| self.inverse_of_write(at, bytes.len(), len));
+        self.before_write(self.overwritten(at, bytes.len(), len), edit);
         self.0.resize(len);
         self.0[at..at + bytes.len()].copy_from_slice(bytes);
         self.0.set_mark(true);
@@ -162,15 +165,27 @@ impl Str {
 
     /// What undoes a write: the old length, and the old bytes of the written part or of the part cut off.
     fn inverse_of_write(&self, at: usize, count: usize, len: usize) -> StrOp {
+        let old = self.overwritten(at, count, len);
+        StrOp::Write { at: old.start as u64, bytes: Blob::from_slice(&self[old]), len: self.len() as u64 }
+    }
+
+    /// What a write changes of what is there.
+    fn overwritten(&self, at: usize, count: usize, len: usize) -> Range<usize> {
         let old_len = self.len();
-        let (from, to) =
-            if len < old_len { (at.min(len), old_len) } else { (at.min(old_len), (at + count).min(old_len)) };
-        StrOp::Write { at: from as u64, bytes: Blob::from_slice(&self[from..to]), len: old_len as u64 }
+        if len < old_len { at.min(len)..old_len } else { at.min(old_len)..(at + count).min(old_len) }
+    }
+
+    /// Tells whoever saves the string what is about to change.
+    #[inline]
+    fn before_write(&self, range: Range<usize>, edit: &mut Edit<StrOp>) {
+        if let Some(rest) = edit.rest().and_then(Rest::string) {
+            rest.before_write(self, range);
+        }
     }
 
     /// Performs an operation and returns its inverse. Fails, without change, on one that no string could have made.
-    pub fn apply(&mut self, op: StrOp, thresholds: &super::Thresholds) -> Decoded<StrOp> {
-        let mut edit = Edit::recording(thresholds, false, true);
+    pub fn apply(&mut self, op: StrOp, thresholds: &super::Thresholds, rest: Option<&mut Rest>) -> Decoded<StrOp> {
+        let mut edit = Edit::recording(thresholds, false, true).saving(rest);
         self.perform(&op, &mut edit)?;
         Ok(edit.finish().1.unwrap_or(StrOp::Many(Vec::new())))
     }
@@ -341,15 +356,15 @@ mod tests {
                 op.encode(&mut bytes);
                 let op = StrOp::decode(&mut &bytes[..]).unwrap();
                 let before = again.clone();
-                let inverse = again.apply(op, T).unwrap();
+                let inverse = again.apply(op, T, None).unwrap();
                 let after = again.clone();
-                let back = again.apply(inverse, T).unwrap();
+                let back = again.apply(inverse, T, None).unwrap();
                 assert_eq!(before, again, "seed {seed}");
-                again.apply(back, T).unwrap();
+                again.apply(back, T, None).unwrap();
                 assert_eq!(after, again, "seed {seed}");
             }
             assert_eq!(s, again, "seed {seed}");
-            undo.into_iter().rev().for_each(|op| drop(s.apply(op, T).unwrap()));
+            undo.into_iter().rev().for_each(|op| drop(s.apply(op, T, None).unwrap()));
             assert_eq!(states[0], s, "seed {seed}");
         }
     }

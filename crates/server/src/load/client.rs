@@ -2,6 +2,7 @@
 //!
 //! One thread and one poll. A batch costs two system calls, a request some 20 ns.
 
+use super::paced::{self, Pace};
 use super::plan::{Batch, Generator, Plan};
 use super::report::{Report, Slow};
 use super::skip::Skipper;
@@ -47,12 +48,14 @@ pub struct Options {
     pub seed: u64,
     /// Longest silence of the server before the load gives up.
     pub patience: Duration,
+    /// Send at a rate, whatever is answered. None: each connection sends its next batch when its last is answered.
+    pub pace: Option<Pace>,
 }
 
 /// Size of the buffer that replies are read through, bytes.
-const SCRATCH_BYTES: usize = 256 * 1024;
+pub(super) const SCRATCH_BYTES: usize = 256 * 1024;
 /// How often the caller is asked whether to go on.
-const ASK: Duration = Duration::from_millis(50);
+pub(super) const ASK: Duration = Duration::from_millis(50);
 
 /// Sends a plan's requests and measures; `go_on` is asked every 50 ms.
 ///
@@ -66,7 +69,10 @@ pub fn run(plan: Plan, options: &Options, go_on: &mut dyn FnMut() -> bool) -> io
             "a load needs a command, a connection and a pipeline of 1",
         ));
     }
-    Client::connect(plan, options)?.run(go_on)
+    match &options.pace {
+        Some(pace) => paced::run(plan, options, pace, go_on),
+        None => Client::connect(plan, options)?.run(go_on),
+    }
 }
 
 struct Connection {
@@ -280,14 +286,8 @@ impl<'a> Client<'a> {
 
 impl Connection {
     fn open(options: &Options) -> io::Result<Self> {
-        let mut stream = std::net::TcpStream::connect(options.address)
-            .map_err(|error| io::Error::new(error.kind(), format!("cannot connect to {}: {error}", options.address)))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(options.patience))?;
-        set_up(&mut stream, &options.setup)?;
-        stream.set_nonblocking(true)?;
         Ok(Connection {
-            stream: TcpStream::from_std(stream),
+            stream: connect(options)?,
             skipper: Skipper::default(),
             batch: Batch::default(),
             sent: 0,
@@ -309,6 +309,17 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// A connection that is set up.
+pub(super) fn connect(options: &Options) -> io::Result<TcpStream> {
+    let mut stream = std::net::TcpStream::connect(options.address)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot connect to {}: {error}", options.address)))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(options.patience))?;
+    set_up(&mut stream, &options.setup)?;
+    stream.set_nonblocking(true)?;
+    Ok(TcpStream::from_std(stream))
 }
 
 /// Makes requests one after the other, on a socket that still waits.
@@ -338,7 +349,7 @@ fn escape(arg: &[u8]) -> Vec<u8> {
     arg.iter().flat_map(|byte| if *byte == b'%' { &b"%%"[..] } else { std::slice::from_ref(byte) }).copied().collect()
 }
 
-fn closed(first_error: Option<&str>) -> io::Error {
+pub(super) fn closed(first_error: Option<&str>) -> io::Error {
     let reason = first_error.map_or_else(String::new, |error| format!(" after the error '{error}'"));
     io::Error::new(ErrorKind::UnexpectedEof, format!("the server closed the connection{reason}"))
 }
@@ -359,6 +370,7 @@ mod tests {
             watch_cpu: true,
             seed: 1,
             patience: Duration::from_secs(20),
+            pace: None,
         }
     }
 

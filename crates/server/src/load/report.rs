@@ -1,6 +1,7 @@
 //! What a load measured.
 
 use super::histogram::Histogram;
+use super::ledger::Paced;
 use super::usage::{Cpu, Machine};
 
 /// One batch that took long.
@@ -25,7 +26,7 @@ pub struct Report {
     pub first_error: Option<String>,
     /// How long it took.
     pub seconds: f64,
-    /// Times from sending a batch to its last reply.
+    /// Times from sending a batch to its last reply; of a load at a rate, from when a request was due to its reply.
     pub batches: Histogram,
     /// The longest of these, longest first.
     pub slowest: Vec<Slow>,
@@ -38,6 +39,8 @@ pub struct Report {
     pub servers: Cpu,
     /// What the whole machine did meanwhile.
     pub machine: Machine,
+    /// What else is known of a load at a rate.
+    pub paced: Option<Paced>,
 }
 
 /// Number of longest waits kept.

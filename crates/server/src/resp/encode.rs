@@ -65,6 +65,12 @@ fn encode_rest(reply: &Reply, protocol: u8, out: &mut Vec<u8>) {
             }
         }
         Reply::As(protocol, reply) => encode(reply, *protocol, out),
+        Reply::Rows(rows) => {
+            number(b'*', rows.len() as i64 + 1, out);
+            number(b'*', rows.names().len() as i64, out);
+            rows.names().iter().for_each(|name| bulk(name, out));
+            rows.iter().for_each(|row| sequence(b'*', row, protocol, out));
+        }
         Reply::Many(replies) => replies.iter().for_each(|reply| encode(reply, protocol, out)),
         Reply::Bulk(_) | Reply::Ok | Reply::Int(_) | Reply::Nil => unreachable!("encoded by the caller"),
     }
@@ -114,4 +120,34 @@ fn one_line(text: &mut [u8]) {
 fn double(value: f64, resp3: bool, out: &mut Vec<u8>) {
     let text = peryton_core::ds::number::score_text(value);
     if resp3 { line(b',', text.as_bytes(), out) } else { bulk(text.as_bytes(), out) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peryton_core::reply::{Blob, Rows};
+    use std::sync::Arc;
+
+    fn encoded(reply: &Reply, protocol: u8) -> String {
+        let mut out = Vec::new();
+        encode(reply, protocol, &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    #[test]
+    fn rows_are_the_arrays_that_they_stand_for() {
+        let names = Arc::new(["id", "a name"].map(|name| Blob::from_slice(name.as_bytes())).to_vec());
+        let values = |i: i64| [Reply::Int(i), Reply::Verbatim(*b"txt", Blob::from_slice(b"x"))];
+        let mut rows = Rows::new(&names, 0);
+        for i in 0..12 {
+            for protocol in [2, 3] {
+                let reply = Reply::Array(vec![Reply::Rows(rows.clone())]);
+                assert_eq!(encoded(&reply.clone().plain(), protocol), encoded(&reply, protocol));
+            }
+            assert_eq!((i as usize, i == 0), (rows.len(), rows.is_empty()));
+            rows.push(values(i).into_iter());
+        }
+        let none = encoded(&Reply::Rows(Rows::new(&names, 3)), 2);
+        assert_eq!("*1\r\n*2\r\n$2\r\nid\r\n$6\r\na name\r\n", none);
+    }
 }

@@ -139,15 +139,6 @@ pub(super) fn get_many<T: Readable>(
 ) -> Result<()> {
     let index = table.index(index)?;
     let context = row_keys(table, index.def);
-    // One key that no row shares, which is what a join asks for: the row is read once, where the key is compared.
-    if let (MethodRead::Hash(hash), 1) = (index.method, keys.len())
-        && let Some(found) = hash.only_row(keys.get(0), &context)
-    {
-        if let Some((id, row)) = found {
-            visit(0, id, row);
-        }
-        return Ok(());
-    }
     let mut ids = smallvec::SmallVec::<[RowId; 16]>::new();
     for from in (0..keys.len()).step_by(SIDE_BY_SIDE) {
         let to = keys.len().min(from + SIDE_BY_SIDE);
@@ -155,6 +146,13 @@ pub(super) fn get_many<T: Readable>(
             hash.prefetch((from..to).map(|i| keys.get(i)), &context);
         }
         for i in from..to {
+            // A key that no row shares: the row is read once, where the key is compared.
+            if let MethodRead::Hash(hash) = index.method
+                && let Some(found) = hash.only_row(keys.get(i), &context)
+            {
+                found.into_iter().for_each(|(id, row)| visit(i, id, row));
+                continue;
+            }
             ids.clear();
             index.rows_of(keys.get(i), &context, |id| ids.push(id));
             for id in &ids {

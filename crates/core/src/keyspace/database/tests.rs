@@ -50,10 +50,10 @@ fn agrees_with_a_model() {
                 4 => {
                     let old = database.put(Entry::new(&key, EntryValue::Bytes(&value), at));
                     let expected = model.insert(key, (value, at));
-                    assert_eq!(old.map(|e| (text(e.as_ref().value()), e.as_ref().expire_at())), expected);
+                    assert_eq!(old.map(|e| (text(e.entry().value()), e.entry().expire_at())), expected);
                 }
                 5 => {
-                    let old = database.remove(&key[..]).map(|e| text(e.as_ref().value()));
+                    let old = database.take(&key[..]).map(|e| text(e.entry().value()));
                     assert_eq!(old, model.remove(&key).map(|(value, _)| value));
                 }
                 6 => {
@@ -112,7 +112,7 @@ fn due_keys_are_found_in_slices_and_no_others() {
             assert!(keys.len() <= 200 + 7);
             for key in &keys {
                 assert!(deadlines[&key[..]] < now);
-                assert!(database.remove(&key[..]).is_some());
+                assert!(database.take(&key[..]).is_some());
                 found.insert(key.to_vec());
             }
             if database.deadlines.is_back_at_start() {
@@ -122,7 +122,7 @@ fn due_keys_are_found_in_slices_and_no_others() {
         // Twice around without a budget: removals may have moved entries behind the sweep.
         for _ in 0..2 {
             for key in database.expire_due(now, usize::MAX) {
-                database.remove(&key[..]);
+                database.take(&key[..]);
                 found.insert(key.to_vec());
             }
         }
@@ -148,7 +148,7 @@ fn moved_deadlines_are_met_earlier_and_later() {
     let due = |database: &mut Database, now| database.expire_due(now, 100);
     assert!(due(&mut database, now + 2_000).is_empty(), "a key lives in the millisecond of its deadline");
     assert_eq!(due(&mut database, now + 2_001), [Box::from(*b"sooner")]);
-    database.remove(&b"sooner"[..]);
+    database.take(&b"sooner"[..]);
     assert!(due(&mut database, now + 6_000).is_empty());
     assert!(due(&mut database, now + 59_999).is_empty());
     assert_eq!(due(&mut database, now + 60_001), [Box::from(*b"later")]);
@@ -193,7 +193,7 @@ fn collections_are_changed_in_place() {
     list.push(Side::Front, &[b"item"], &mut Edit::silent(&Thresholds::default()));
     let expected = Value::List(Box::new(list));
     assert_eq!(database.get(&b"l"[..]).unwrap().value(), ValueRef::Value(&expected));
-    assert_eq!(database.remove(&b"l"[..]).unwrap().into_parts(), (expected, None));
+    assert_eq!(database.take(&b"l"[..]).and_then(Taken::release).unwrap().into_parts(), (expected, None));
 }
 
 #[test]

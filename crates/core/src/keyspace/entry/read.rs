@@ -130,7 +130,8 @@ impl<'a> EntryRef<'a> {
         memory - self.payload_at() - slack
     }
 
-    fn boxed(self) -> Option<&'a Value> {
+    /// The value, if it has an allocation of its own.
+    pub fn boxed(self) -> Option<&'a Value> {
         // SAFETY: by its form the payload is a Value, aligned to 8 as the allocation is to 16; while 'a lasts nobody
         // has it mutably.
         (self.form() == BOXED).then(|| unsafe { self.0.add(self.payload_at()).cast::<Value>().as_ref() })

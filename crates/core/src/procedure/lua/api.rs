@@ -238,7 +238,7 @@ pub fn sql(stack: Stack<'_>) -> Answer {
     };
     drop(args);
     stack.set_top(0);
-    match &reply {
+    match &reply.plain() {
         Reply::Error(error) => {
             push_error(stack, error);
             Err(Fault::Value)

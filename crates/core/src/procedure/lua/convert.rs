@@ -97,6 +97,7 @@ fn push_other(stack: Stack<'_>, reply: &Reply, protocol: u8) -> Result<(), Fault
             }
         }
         Reply::As(protocol, reply) => push_reply(stack, reply, *protocol)?,
+        Reply::Rows(rows) => push_reply(stack, &Reply::Rows(rows.clone()).plain(), protocol)?,
         Reply::Bulk(_) | Reply::Int(_) => push_reply(stack, reply, protocol)?,
     }
     Ok(())

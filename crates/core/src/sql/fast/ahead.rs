@@ -15,6 +15,12 @@ pub struct Ahead {
 }
 
 impl Ahead {
+    /// Does a statement of this plan look up one key?
+    #[inline]
+    pub fn wants(plan: &Plan) -> bool {
+        matches!(plan, Plan::Select(select) if select.is_of_one_key())
+    }
+
     /// Notes the key of a statement that will run. Keys of another index than the last one's are loaded first.
     #[inline]
     pub fn add(&mut self, plan: &Plan, params: &[DatumRef<'_>], source: &dyn Source) {

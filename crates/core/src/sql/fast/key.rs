@@ -99,7 +99,7 @@ pub fn keys(
 ) -> Encoded {
     out.clear();
     let longest = values.iter().map(SmallVec::len).max().unwrap_or(0);
-    let mut key = KeyBuf::new();
+    let (mut key, mut known) = (KeyBuf::new(), Known::default());
     for i in 0..longest {
         key.clear();
         let mut encoded = Encoded::Bytes;
@@ -112,14 +112,24 @@ pub fn keys(
         }
         match encoded {
             Encoded::Unknown => return Encoded::Unknown,
-            Encoded::Bytes if longest == 1 || !contains(out, &key) => out.push(&key),
+            Encoded::Bytes if longest == 1 || known.is_new(&key, out) => out.push(&key),
             _ => {}
         }
     }
     if out.is_empty() { Encoded::Never } else { Encoded::Bytes }
 }
 
-/// Short lists are searched as they are; long ones with many repetitions would be better sorted, but those are rare.
-fn contains(keys: &crate::table::batch::Batch, key: &[u8]) -> bool {
-    keys.iter().any(|known| known == key)
+/// Which keys of a list may have come before: a bit for each of 64 kinds of keys. Only when the kind is known are the keys
+/// searched.
+#[derive(Default)]
+struct Known(u64);
+
+impl Known {
+    #[inline]
+    fn is_new(&mut self, key: &[u8], keys: &crate::table::batch::Batch) -> bool {
+        let kind = 1 << (crate::ds::hash::bytes(key) % 64);
+        let may_be_known = self.0 & kind != 0;
+        self.0 |= kind;
+        !may_be_known || !keys.iter().any(|known| known == key)
+    }
 }

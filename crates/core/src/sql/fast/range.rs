@@ -224,32 +224,34 @@ pub fn run(host: &mut dyn Host, plan: &Range, params: &[DatumRef<'_>]) -> Outcom
     };
     match plan.range(params) {
         Ranged::Unknown => Ok(None),
-        Ranged::Never => Ok(Some(Reply::Array(vec![plan.output.header()]))),
+        Ranged::Never => Ok(Some(Reply::Rows(plan.output.rows(0)))),
         Ranged::Between(prefix, low, high) => walk(host, plan, (&prefix, &low, &high), limit),
     }
 }
 
 /// Rows between two looks at the clock.
-const ROWS_PER_LOOK: usize = 4096;
+const ROWS_PER_LOOK: u64 = 4096;
 
 fn walk(host: &mut dyn Host, plan: &Range, range: (&KeyBuf, &Bound, &Bound), limit: u64) -> Outcome<Option<Reply>> {
     let deadline_ns = host.deadline_ns();
     let slice_end_ns = host.slice_end_ns();
     let (from, to) = edges(range.0, range.1, range.2, plan.desc);
     let access = Access::Range { index: plan.index, from, to, reverse: plan.reverse, keys_only: false };
-    let mut rows = vec![plan.output.header()];
+    let mut rows = plan.output.rows(0);
+    let mut count = 0;
     let mut cursor = Cursor::new();
     let mut bytes = 0;
     let mut more = limit > 0 && host.source().seek(&mut cursor, plan.info.def.id, &access)?;
     while more {
         let row = host.source().row(&cursor);
         bytes += row.bytes().len() + plan.output.row_bytes();
-        rows.push(plan.output.row(row));
+        plan.output.add_to(&mut rows, row);
+        count += 1;
         if bytes > limits::SQL_RESULT_BYTES_MAX {
             let text = format!("the result is larger than {} bytes: use LIMIT", limits::SQL_RESULT_BYTES_MAX);
             return Err(Error::new(Code::Limit, text).into());
         }
-        if rows.len() % ROWS_PER_LOOK == 0 {
+        if count % ROWS_PER_LOOK == 0 {
             let now_ns = host.monotonic_ns();
             if slice_end_ns.is_some_and(|end| now_ns > end) {
                 // Only what SQLite runs goes on elsewhere.
@@ -260,7 +262,7 @@ fn walk(host: &mut dyn Host, plan: &Range, range: (&KeyBuf, &Bound, &Bound), lim
                 return Err(Error::new(Code::Cancelled, "the statement took too long or was cancelled").into());
             }
         }
-        more = (rows.len() as u64) <= limit && host.source().next(&mut cursor)?;
+        more = count < limit && host.source().next(&mut cursor)?;
     }
-    Ok(Some(Reply::Array(rows)))
+    Ok(Some(Reply::Rows(rows)))
 }

@@ -4,7 +4,7 @@ use super::Plan;
 use super::key::{self, Encoded, KeyColumn, KeyValues};
 use super::range;
 use super::read::{Condition, Reader, index_of_all};
-use crate::reply::{Blob, Reply};
+use crate::reply::{Blob, Reply, Rows};
 use crate::sql::executor::reply;
 use crate::sql::run::{Host, Outcome};
 use crate::sql::table_info::TableInfo;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Output {
     /// Their names.
-    names: Vec<Blob>,
+    names: Arc<Vec<Blob>>,
     /// Their positions in rows.
     positions: SmallVec<[u16; 16]>,
     /// Some have another name, which ORDER BY might mean.
@@ -29,11 +29,10 @@ pub struct Output {
 }
 
 impl Output {
-    /// The reply's first element.
+    /// A reply for about so many rows.
     #[inline]
-    pub fn header(&self) -> Reply {
-        // From slices, as a clone goes byte by byte.
-        Reply::Array(self.names.iter().map(|name| Reply::Bulk(Blob::from_slice(name))).collect())
+    pub fn rows(&self, count: usize) -> Rows {
+        Rows::new(&self.names, count)
     }
 
     /// The names.
@@ -48,15 +47,15 @@ impl Output {
         self.positions.iter().map(move |position| row.get(*position))
     }
 
-    /// A row of the reply.
+    /// Adds a row of the table to the reply.
     #[inline]
-    pub fn row(&self, row: Row<'_>) -> Reply {
-        Reply::Array(self.positions.iter().map(|position| reply(row.get(*position))).collect())
+    pub fn add_to(&self, rows: &mut Rows, row: Row<'_>) {
+        rows.push(self.positions.iter().map(|position| reply(row.get(*position))));
     }
 
     /// Bytes of a row of the reply besides the values' own.
     pub fn row_bytes(&self) -> usize {
-        size_of::<Reply>() * (1 + self.positions.len())
+        size_of::<Reply>() * self.positions.len()
     }
 
     /// `*` or `column [[AS] name], ...`; the table is known only after FROM, so the tokens are read twice.
@@ -80,7 +79,7 @@ impl Output {
     }
 
     fn add(&mut self, name: &str, position: u16) {
-        self.names.push(Blob::from_slice(name.as_bytes()));
+        Arc::make_mut(&mut self.names).push(Blob::from_slice(name.as_bytes()));
         self.positions.push(position);
     }
 }
@@ -149,6 +148,12 @@ impl Select {
         key::step(&self.info, self.index, &self.values)
     }
 
+    /// Does it look up one key, if any?
+    #[inline]
+    pub fn is_of_one_key(&self) -> bool {
+        self.values.iter().all(|values| values.len() == 1)
+    }
+
     /// How many keys it looks up at most.
     fn questions(&self) -> usize {
         self.values.iter().map(SmallVec::len).max().unwrap_or(0)
@@ -172,10 +177,9 @@ impl Select {
 /// Runs it.
 #[inline]
 pub fn run(host: &mut dyn Host, plan: &Select, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
-    let mut rows = Vec::with_capacity(1 + plan.questions());
-    rows.push(plan.output.header());
-    let found = find(host, plan, params, &mut |row| rows.push(plan.output.row(row)))?;
-    Ok(found.map(|()| Reply::Array(rows)))
+    let mut rows = plan.output.rows(plan.questions());
+    let found = find(host, plan, params, &mut |row| plan.output.add_to(&mut rows, row))?;
+    Ok(found.map(|()| Reply::Rows(rows)))
 }
 
 /// Shows `visit` the rows. None: SQLite must judge, and nothing was shown.

@@ -147,8 +147,9 @@ fn insert_and_more<'a>(
     let Some((output, returned)) = plan.returning.as_ref().zip(run.returned.take()) else {
         return Ok(Some(Reply::Int(run.changed as i64)));
     };
-    let rows = returned.iter().map(|(_, row)| output.row(Row::new(row, &plan.info.layout)));
-    Ok(Some(Reply::Array(std::iter::once(output.header()).chain(rows).collect())))
+    let mut rows = output.rows(1);
+    returned.iter().for_each(|(_, row)| output.add_to(&mut rows, Row::new(row, &plan.info.layout)));
+    Ok(Some(Reply::Rows(rows)))
 }
 
 /// Rows that are handed to the engine at once.

@@ -8,6 +8,8 @@ mod dml;
 mod effects;
 mod expression_indexes;
 mod foreign_keys;
+mod groups;
+mod joins;
 mod mishaps;
 mod oracle;
 mod plans;
@@ -69,7 +71,7 @@ impl TestStore {
 
     pub fn try_run(&mut self, text: &str, params: &[Datum]) -> Result<Reply> {
         let params: Vec<DatumRef<'_>> = params.iter().map(Datum::as_ref).collect();
-        execute(self, text.as_bytes(), &params)
+        execute(self, text.as_bytes(), &params).map(Reply::plain)
     }
 
     /// Runs a statement that must succeed.

@@ -128,7 +128,7 @@ impl Pair {
     }
 
     /// A literal, or a parameter with its value.
-    fn value(&mut self, kind: &str, params: &mut Params) -> String {
+    pub fn value(&mut self, kind: &str, params: &mut Params) -> String {
         // Now and then a value of another type than the column's.
         let kind = if self.chance(12) { self.pick(&["int", "real", "text"]) } else { kind };
         let literal = self.literal(kind);
