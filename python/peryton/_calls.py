@@ -132,7 +132,7 @@ def delete(table: str, keys: Iterable[Any]) -> Call[int]:
 
 def scan(table: str, cursor: Argument, count: int) -> Call[tuple[Any, list[Record]]]:
     """The next page of all rows, and the cursor to go on from (`0` at the end)."""
-    return Call(("TABLE.SCAN", table, cursor, "COUNT", count), _page)
+    return Call(("TABLE.SCAN", table, cursor, "COUNT", count, "ROWS"), _page)
 
 
 def info(table: str) -> Call[Record]:
@@ -195,8 +195,9 @@ def _plain(reply: Any) -> Any:
 
 
 def _page(reply: Any) -> tuple[Any, list[Record]]:
-    cursor, rows = reply
-    return cursor, [_mapping(row) for row in rows]
+    cursor, (columns, *rows) = reply
+    names = [text_of(column) for column in columns]
+    return cursor, [dict(zip(names, row, strict=True)) for row in rows]
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------

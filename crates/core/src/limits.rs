@@ -33,6 +33,8 @@ pub const COLUMNS_MAX: usize = 1000;
 pub const INDEX_COLUMNS_MAX: usize = 16;
 /// Most indexes of a table.
 pub const INDEXES_MAX: usize = 64;
+/// Most CHECKs of a table, and as many foreign keys: each row is judged by all of them.
+pub const CONSTRAINTS_MAX: usize = 1000;
 /// Longest encoded index key, bytes.
 pub const INDEX_KEY_BYTES_MAX: usize = 3072;
 /// Longest row, bytes; longer values live out of the page.
@@ -59,6 +61,8 @@ pub const SQL_CACHED_BYTES_MAX: usize = 16 * 1024;
 pub const SQL_RESULT_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Most memory that one statement may take of SQLite for compiling, sorting, grouping and its values, bytes.
 pub const SQL_MEMORY_BYTES_MAX: usize = SQL_RESULT_BYTES_MAX;
+/// Most memory that a hash table of a join may take, bytes; past it SQLite does the join, which keeps row ids only.
+pub const SQL_JOIN_BYTES_MAX: usize = 64 << 20;
 /// Keys that the SQL table `keys` reads at once.
 pub const SQL_KEYS_BATCH: usize = 256;
 /// Cached statements per store.

@@ -7,6 +7,7 @@ use crate::engine::View;
 use crate::error::{Code, Error};
 use crate::limits;
 use crate::session::{Elsewhere, SessionId};
+use crate::sql::report;
 use crate::table::catalog::Catalog;
 use crate::table::datum::Datum;
 use parking_lot::{Condvar, Mutex};
@@ -71,12 +72,12 @@ impl Ticket {
             TOO_OLD => Some(Error::new(
                 Code::Cancelled,
                 format!(
-                    "snapshot too old: since the statement began, more than {} bytes were kept for it of what others \
+                    "57014 snapshot too old: since the statement began, more than {} bytes were kept for it of what others \
                      changed; make it shorter, or run it when less is written",
                     limits::VIEW_BYTES_MAX
                 ),
             )),
-            _ => Some(Error::new(Code::Cancelled, "the statement was cancelled")),
+            _ => Some(report::cancelled()),
         }
     }
 }
@@ -197,7 +198,7 @@ mod tests {
         ticket.end(TOO_OLD);
         ticket.cancel();
         assert!(ticket.is_ended());
-        assert!(ticket.why().unwrap().message.starts_with("snapshot too old"));
+        assert!(ticket.why().unwrap().message.starts_with("57014 snapshot too old"));
     }
 
     #[test]

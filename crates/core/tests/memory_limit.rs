@@ -278,6 +278,23 @@ fn over_the_limit_reads_and_deletions_go_on() {
     assert_ok(&client.sql("DROP TABLE t"));
 }
 
+/// CREATE INDEX looked at the memory before it began, and then took what it took.
+#[test]
+fn an_index_stops_at_the_limit_and_leaves_nothing() {
+    let client = Client::new();
+    client.fill("t", 300_000);
+    let limit = client.leave(MB);
+    assert_oom(&client.sql("CREATE INDEX t_b ON t (b)"));
+    assert!(PEAK.load(Ordering::Relaxed) < limit + step(100_000), "{} over", PEAK.load(Ordering::Relaxed) - limit);
+    assert!(memory::used() < limit);
+    assert_eq!(0, client.count("SELECT count(*) FROM information_schema.indexes WHERE index_name = 't_b'"));
+    assert_oom(&client.sql("CREATE INDEX t_e ON t (a + 1)"));
+    assert_eq!(300_000, client.count("SELECT count(*) FROM t"));
+    client.leave(100 * MB);
+    assert_ok(&client.sql("CREATE INDEX t_b ON t (b)"));
+    assert_eq!(1, client.count("SELECT count(*) FROM t WHERE b = 'row number 7'"));
+}
+
 #[test]
 fn a_bulk_insert_stops_at_the_limit_and_leaves_nothing() {
     let client = Client::new();

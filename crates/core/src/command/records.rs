@@ -74,8 +74,8 @@ pub(super) const COMMANDS: &[Spec] = &[
         -3,
         READ,
         "O(N) for N rows shown",
-        "table cursor [COUNT count]",
-        "Shows some rows and the cursor to go on from; 0 begins and ends.",
+        "table cursor [COUNT count] [ROWS]",
+        "Shows some rows and the cursor to go on from; 0 begins and ends. With ROWS the columns are named once, as SQL does.",
     ),
     row("table.info", info, 2, READ, "O(1)", "table", "Tells a table's columns, indexes, rows and bytes."),
 ];
@@ -133,7 +133,11 @@ fn del_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn scan_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let from = arguments::cursor(args[2])?;
-    let count = match &args[3..] {
+    let (options, as_rows) = match &args[3..] {
+        [options @ .., last] if arguments::is(last, "ROWS") => (options, true),
+        options => (options, false),
+    };
+    let count = match options {
         [] => SCAN_COUNT,
         [word, count] if arguments::is(word, "COUNT") => arguments::positive_or(count, "syntax error")?,
         _ => return Err(Error::syntax()),
@@ -141,7 +145,13 @@ fn scan_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let host = &mut Statement::new(ctx);
     let info = table_info(host, &String::from_utf8_lossy(args[1]))?;
     let count = count.min(limits::ARGUMENTS_MAX);
-    let (next, rows) = records::scan(host, &info, from, count, |row| record(&info, row))?;
+    let visible = || info.def.columns.iter().filter(|c| !c.hidden);
+    let values = |row: Row<'_>| Reply::Array(visible().map(|c| reply(row.get(c.position))).collect());
+    let (next, mut rows) =
+        records::scan(host, &info, from, count, |row| if as_rows { values(row) } else { record(&info, row) })?;
+    if as_rows {
+        rows.insert(0, Reply::Array(visible().map(|c| Reply::bulk(&c.name)).collect()));
+    }
     Ok(Reply::Array(vec![Reply::bulk(next.to_string()), Reply::Array(rows)]))
 }
 

@@ -397,7 +397,7 @@ impl Host for Statement<'_, '_> {
             request: Vec::new(),
             keys: Vec::new(),
             deadline_ms: None,
-            on_timeout: Error::new(Code::Cancelled, "the statement was cancelled").into(),
+            on_timeout: crate::sql::report::cancelled().into(),
             elsewhere: Some(ticket),
             sweep: None,
         });

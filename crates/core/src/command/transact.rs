@@ -428,11 +428,11 @@ pub fn keep_house(state: &mut State) {
             continue;
         }
         let why = if idle_ms_max > 0 && idle_ms > idle_ms_max {
-            let text = format!("the transaction was idle for {idle_ms} ms and is rolled back");
+            let text = format!("25P03 the transaction was idle for {idle_ms} ms and is rolled back");
             Error::new(Code::Cancelled, text)
         } else if transaction.copied_since(&state.tables) > state.config.view_bytes {
             let text = format!(
-                "snapshot too old: since the transaction began, others changed more than {} bytes; it is rolled back",
+                "40001 snapshot too old: since the transaction began, others changed more than {} bytes; it is rolled back",
                 state.config.view_bytes
             );
             Error::new(Code::Conflict, text)

@@ -222,6 +222,19 @@ impl Cursor {
         self.rows.get(self.at + 1).copied()
     }
 
+    /// Where the row lies that is so many behind the current one, if that is at hand.
+    #[inline]
+    pub fn ahead_at_hand(&self, rows: usize) -> Option<RowBytes> {
+        self.rows.get(self.at + rows).copied()
+    }
+
+    /// Moves over so many rows, all of which are at hand.
+    #[inline]
+    pub fn step_over(&mut self, rows: usize) {
+        debug_assert!(self.at + rows < self.rows.len());
+        self.at += rows;
+    }
+
     /// Moves to the row with this id if that is at hand, in a walk by row id.
     pub fn go_to(&mut self, id: RowId) -> bool {
         let found = self.ids.binary_search(&id);

@@ -221,6 +221,11 @@ impl Database {
         self.keys.scan(cursor, |slot| visit(self.borrowed(slot)))
     }
 
+    /// Starts loading what `scan` will visit some steps after the cursor.
+    pub fn prefetch_scan(&self, cursor: u64) {
+        self.keys.prefetch_scan(cursor);
+    }
+
     /// All entries, in no order.
     pub fn iter(&self) -> impl Iterator<Item = EntryRef<'_>> {
         self.keys.iter().map(|slot| self.borrowed(slot))

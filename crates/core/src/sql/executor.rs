@@ -7,6 +7,7 @@ use super::dml::store::{self, Sink};
 use super::dml::upsert::Upserting;
 use super::dml::{self, Extra};
 use super::error::sql;
+use super::origin::Origin;
 use super::run::{self, Current, Failure, Host, Outcome, Run, Traits};
 use super::sqlite::{Connection, Prepared, Step, functions, memory};
 use super::statement::{self, Class};
@@ -37,7 +38,7 @@ pub struct Sql {
     /// Statements that are running, inside each other.
     running: usize,
     /// Statements of simple shapes are answered without SQLite. Tests compare both ways.
-    pub fast_path: bool,
+    pub(super) fast_path: bool,
     /// What the steps of the statement took that was analysed last.
     pub(super) taken: Vec<run::Taken>,
     /// Buffers of the fast path: keys to look up, a row to write and the row as it was.
@@ -125,6 +126,15 @@ impl Evaluator {
     /// The value of an expression without columns.
     pub fn evaluate(&self, expression: &str) -> Result<Datum> {
         super::sqlite::connection::evaluate(self.0, expression)
+    }
+}
+
+#[cfg(test)]
+impl Sql {
+    /// Turns the fast path off or on, also for statements that were compiled before.
+    pub(super) fn set_fast_path(&mut self, on: bool) {
+        self.fast_path = on;
+        self.cache.clear();
     }
 }
 
@@ -341,7 +351,7 @@ fn in_forms<T>(
     tokens: Vec<Token<'_>>,
     mut body: impl FnMut(&mut dyn Host, &str, Class, &[Token<'_>]) -> Result<T>,
 ) -> Result<T> {
-    let mut forms = rewrite::forms(host.catalog(), text, &tokens);
+    let mut forms = rewrite::forms(host.catalog(), text, &tokens)?;
     let last = forms.pop().unwrap_or(text.into());
     for form in forms {
         let (class, tokens) = statement::classify(&form)?;
@@ -351,7 +361,7 @@ fn in_forms<T>(
         }
     }
     let (class, tokens) = statement::classify(&last)?;
-    body(host, &last, class, &tokens)
+    body(host, &last, class, &tokens).map_err(|error| relocated(error, &last, text))
 }
 
 fn compile_query(host: &mut dyn Host, text: &str, tokens: Vec<Token<'_>>) -> Result<Compiled> {
@@ -360,8 +370,8 @@ fn compile_query(host: &mut dyn Host, text: &str, tokens: Vec<Token<'_>>) -> Res
         let plan = if host.sql().fast_path { fast::compile(host, form, tokens)? } else { None };
         let Some(plan) = plan else { return compile(host, form, tokens, traits).map(Compiled::Statement) };
         let plan = Arc::new(plan);
-        // A text of literals alone rarely comes twice; keeping it would push others out.
-        if traits.parameters {
+        // A text of literals alone rarely comes twice, unless it walks over a table; keeping it would push others out.
+        if traits.parameters || matches!(*plan, fast::Plan::Query(_)) {
             host.sql().cache.keep_fast(text.as_bytes(), plan.clone());
         }
         Ok(Compiled::Fast(plan))
@@ -413,10 +423,34 @@ fn maintain(host: &mut dyn Host, name: Option<&str>) -> Result<Reply> {
 /// Runs a plan that needs no SQLite; if it turns out to need it, SQLite runs the statement.
 #[inline]
 fn run_fast(host: &mut dyn Host, text: &[u8], plan: &fast::Plan, params: &[DatumRef<'_>]) -> Result<Reply> {
+    if let fast::Plan::Query(query) = plan {
+        return run_query(host, text, query, params);
+    }
     match run_planned(host, plan, params)? {
         Some(reply) => Ok(reply),
         None => run_slow(host, text, params),
     }
+}
+
+/// Runs a plan that may walk over many rows, elsewhere if it takes too long here, and notes its time.
+#[inline(never)]
+fn run_query(host: &mut dyn Host, text: &[u8], query: &fast::Query, params: &[DatumRef<'_>]) -> Result<Reply> {
+    if query.parameters != params.len() {
+        return Err(wrong_count(query.parameters, params.len()));
+    }
+    let begun_ns = host.monotonic_ns();
+    let reply = loop {
+        match query.run_or_move(host, params) {
+            Ok(Some(reply)) => break Ok(reply),
+            Ok(None) => return run_slow(host, text, params),
+            Err(Failure::NotReady(wanted)) => host.fetch(&wanted)?,
+            Err(Failure::SliceOver) => break host.read_elsewhere(text, params),
+            Err(Failure::Error(error)) => break Err(error),
+        }
+    };
+    let ns = host.monotonic_ns().saturating_sub(begun_ns);
+    host.sql().cache.note(text, ns, reply.as_ref().map_or(0, row_count));
+    reply
 }
 
 /// Runs a plan that needs no SQLite; None: it turned out to need it, and nothing was done.
@@ -459,22 +493,27 @@ fn compile(host: &mut dyn Host, text: &str, tokens: &[Token<'_>], traits: Traits
 
 /// Compiles expressions over rows in hand.
 pub fn prepare_part(host: &mut dyn Host, text: &str) -> Result<Prepared> {
-    prepare_until_ready(host, &statement::with_sources_quoted(text), &Traits::PART)
+    let quoted = statement::with_sources_quoted(text);
+    prepare_until_ready(host, &quoted, &Traits::PART).map_err(|error| relocated(error, &quoted, text))
+}
+
+/// An error about a text that was made of the one given.
+fn relocated(error: Error, made: &str, given: &str) -> Error {
+    if made == given { error } else { Origin::of(made, given).relocated(error, made, given) }
 }
 
 /// Compiles a statement with SQLite.
 pub fn prepare(host: &mut dyn Host, text: &str, traits: Traits) -> Result<Statement> {
     synchronize(host)?;
     let quoted = statement::with_sources_quoted(text);
-    let text = &*vtab::row_values::with_hints(&quoted);
+    let hinted = &*vtab::row_values::with_hints(&quoted);
     let traits = Arc::new(traits);
-    let prepared = match prepare_until_ready(host, text, &traits) {
+    let prepared = match prepare_until_ready(host, hinted, &traits) {
         // Places in the text are to be those of the text as it was given.
-        Err(error) if *text != *quoted => {
-            return Err(prepare_until_ready(host, &quoted, &traits).err().unwrap_or(error));
-        }
-        prepared => prepared?,
+        Err(error) if *hinted != *quoted => Err(prepare_until_ready(host, &quoted, &traits).err().unwrap_or(error)),
+        prepared => prepared,
     };
+    let prepared = prepared.map_err(|error| relocated(error, &quoted, text))?;
     let count = prepared.column_count();
     let names = (0..count).map(|i| Blob::from_slice(prepared.column_name(i).as_bytes())).collect();
     let (parameters, readonly) = (prepared.parameter_count(), prepared.is_readonly());

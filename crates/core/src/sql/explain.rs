@@ -1,7 +1,7 @@
 //! EXPLAIN and EXPLAIN ANALYZE: the plan of a statement in our words, and what each step of it took.
 
 use super::error::sql;
-use super::run::{Host, Taken, Traits};
+use super::run::{self, Host, Taken, Traits};
 use super::schema::{rows, text};
 use super::token::Tokens;
 use super::vtab::describe::Step;
@@ -61,16 +61,21 @@ fn fast_plan(host: &mut dyn Host, statement: &str) -> Result<Option<fast::Plan>>
 
 fn explain_fast(host: &mut dyn Host, plan: &fast::Plan, analyzes: bool, params: &[DatumRef<'_>]) -> Result<Vec<Line>> {
     let line = |step: Step| Line { words: step.words.clone(), step: Some(step), taken: None };
-    let mut lines: Vec<Line> = plan.steps().into_iter().map(line).collect();
+    let mut lines: Vec<Line> = plan.steps(host.source()).into_iter().map(line).collect();
     if analyzes {
+        if plan.parameters() != params.len() {
+            return Err(executor::wrong_count(plan.parameters(), params.len()));
+        }
         let start_ns = host.monotonic_ns();
-        let reply = executor::run_planned(host, plan, params)?;
+        let mut taken = Vec::new();
+        let reply = run::until_ready(host, |host| fast::run_analysed(host, plan, params, &mut taken))?;
         let Some(reply) = reply else { return Err(sql("the values given need another plan: EXPLAIN without ANALYZE")) };
         let ns = host.monotonic_ns().saturating_sub(start_ns);
         let rows = rows_of(&reply);
-        if let Some(first) = lines.first_mut() {
-            first.taken = Some(Taken { loops: 1, visited: rows, yielded: rows, ns });
+        if taken.is_empty() {
+            taken.push(Taken { loops: 1, visited: rows, yielded: rows, ns });
         }
+        lines.iter_mut().zip(taken).for_each(|(line, taken)| line.taken = Some(taken));
         lines.push(result(&reply, ns));
     }
     Ok(lines)

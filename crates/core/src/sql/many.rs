@@ -3,9 +3,9 @@
 use super::cache::Compiled;
 use super::error::sql;
 use super::executor::{self, Statement, in_scope};
-use super::fast::{self, Plan};
-use super::run::{self, Host, Outcome};
-use crate::error::Result;
+use super::fast::{self, Insert, Plan};
+use super::run::{self, Failure, Host, Outcome};
+use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
 use crate::table::datum::DatumRef;
 use std::sync::Arc;
@@ -44,28 +44,59 @@ fn run_until_ready(host: &mut dyn Host, text: &[u8], compiled: &mut Compiled, va
     })
 }
 
+/// The same error, with the number of the group that failed.
+fn of_row(failure: Failure, group: usize) -> Failure {
+    match failure {
+        Failure::Error(error) if error.code != Code::Cancelled => {
+            Failure::Error(Error::new(error.code, format!("row {}: {}", group + 1, error.message)))
+        }
+        other => other,
+    }
+}
+
 fn run_fast(host: &mut dyn Host, text: &[u8], plan: &Arc<Plan>, values: &[DatumRef<'_>]) -> Outcome<u64> {
     if let Plan::Insert(insert) = &**plan
         && !insert.is_upsert()
     {
-        return fast::insert_many(host, insert, values);
+        return insert_all(host, insert, values, plan.parameters());
     }
     let mut changed = 0;
-    for params in values.chunks(plan.parameters()) {
-        changed += count(match fast::run(host, plan, params)? {
-            Some(reply) => reply,
-            None => executor::run_slow(host, text, params)?,
-        });
+    for (group, params) in values.chunks(plan.parameters()).enumerate() {
+        let reply = match fast::run(host, plan, params) {
+            Ok(Some(reply)) => Ok(reply),
+            Ok(None) => executor::run_slow(host, text, params).map_err(Failure::from),
+            Err(failure) => Err(failure),
+        };
+        changed += count(reply.map_err(|failure| of_row(failure, group))?);
     }
     Ok(changed)
 }
 
+/// Inserts many rows at once. If that fails, it is done again row by row, to tell which one it was: the scope around takes
+/// back the rows of both.
+fn insert_all(host: &mut dyn Host, insert: &Insert, values: &[DatumRef<'_>], width: usize) -> Outcome<u64> {
+    let all = in_scope(host, true, |host| fast::insert_many(host, insert, values));
+    let Err(Failure::Error(error)) = all else { return all };
+    // A row may refer to a later one, so by itself it would be judged too early.
+    if error.code == Code::Cancelled || error.message.contains("FOREIGN KEY") {
+        return Err(error.into());
+    }
+    for (group, params) in values.chunks(width).enumerate() {
+        match fast::insert_many(host, insert, params) {
+            Err(Failure::Error(found)) if found.message.contains("FOREIGN KEY") => {}
+            Err(found) => return Err(of_row(found, group)),
+            Ok(_) => {}
+        }
+    }
+    Err(error.into())
+}
+
 fn run_statement(host: &mut dyn Host, statement: &mut Statement, values: &[DatumRef<'_>]) -> Outcome<u64> {
     let mut changed = 0;
-    for params in values.chunks(statement.parameters()) {
+    for (group, params) in values.chunks(statement.parameters()).enumerate() {
         let reply = executor::run_once(host, statement, params, false);
         statement.reset();
-        changed += count(reply?);
+        changed += count(reply.map_err(|failure| of_row(failure, group))?);
     }
     Ok(changed)
 }

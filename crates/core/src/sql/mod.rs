@@ -12,6 +12,7 @@ pub mod executor;
 mod explain;
 pub mod fast;
 pub mod many;
+mod origin;
 pub mod packed;
 pub mod records;
 pub mod report;

@@ -9,6 +9,7 @@ use super::table_info::TableInfo;
 use super::write::{self, Given, OnConflict};
 use crate::engine::{Access, Cursor};
 use crate::error::{Code, Error, Result};
+use crate::limits;
 use crate::table::batch::Batch;
 use crate::table::catalog::{ColumnDef, IndexId};
 use crate::table::datum::DatumRef;
@@ -142,12 +143,14 @@ pub fn scan<T>(
         let source = host.source();
         let mut cursor = Cursor::new();
         // A scan that has to wait begins anew, so its rows are its own.
-        let mut rows = Vec::new();
+        let (mut rows, mut bytes) = (Vec::new(), 0);
         // Cursors are row ids plus one, as 0 begins and ends.
         let first = RowId(from.saturating_sub(1).min(RowId::END.0));
         let mut more = source.seek(&mut cursor, info.def.id, &Access::From(first))?;
-        while more && rows.len() < count {
-            rows.push(make(source.row(&cursor)));
+        while more && rows.len() < count && bytes < limits::SQL_RESULT_BYTES_MAX {
+            let row = source.row(&cursor);
+            bytes += row.bytes().len();
+            rows.push(make(row));
             more = source.next(&mut cursor)?;
         }
         Ok((if more { cursor.row_id().0 + 1 } else { 0 }, rows))

@@ -13,6 +13,7 @@ use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
 use crate::table::catalog::Catalog;
 use crate::table::datum::DatumRef;
+use std::borrow::Cow;
 
 /// Runs one statement; see [`executor::execute`].
 #[inline]
@@ -25,6 +26,11 @@ pub fn execute_many(host: &mut dyn Host, text: &[u8], values: &[DatumRef<'_>]) -
     many::execute(host, text, values).map_err(|error| dressed(host, text, error))
 }
 
+/// The error of a statement that somebody ended while it was run elsewhere.
+pub fn cancelled() -> Error {
+    Error::new(Code::Cancelled, "57014 the statement was cancelled")
+}
+
 /// The error with what helps to mend the statement. It is made once: an error that comes out of a nested statement has
 /// it already.
 #[cold]
@@ -34,7 +40,8 @@ pub fn dressed(host: &mut dyn Host, statement: &[u8], error: Error) -> Error {
         return error;
     }
     let text = String::from_utf8_lossy(statement);
-    let message = &*error.message;
+    // SQLite's name of the one schema is nobody's.
+    let message = &*shortened(&error.message).replace("no such table: main.", "no such table: ");
     let place = if message.contains(" at position ") { None } else { place(message, &text) };
     let place = place.map_or(String::new(), |place| format!(" at position {place}"));
     // A conflict says by itself what to do.
@@ -43,13 +50,36 @@ pub fn dressed(host: &mut dyn Host, statement: &[u8], error: Error) -> Error {
     Error::new(error.code, format!("{state} {message}{place}{hint}"))
 }
 
+/// What is quoted in a sentence can be as long as a statement.
+const MESSAGE_CHARS_MAX: usize = 1000;
+
+fn shortened(message: &str) -> Cow<'_, str> {
+    let count = message.chars().count();
+    if count <= MESSAGE_CHARS_MAX {
+        return message.into();
+    }
+    let part = MESSAGE_CHARS_MAX / 2;
+    let (front, back) = (message.chars().take(part), message.chars().skip(count - part));
+    front.chain(" .. ".chars()).chain(back).collect::<String>().into()
+}
+
+/// Each state has a digit; ALTER, CHECK and STORE begin sentences.
 fn has_state(message: &str) -> bool {
     let Some((word, _)) = message.split_once(' ') else { return false };
-    word.len() == 5 && word.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()) && word != "CHECK"
+    word.len() == 5
+        && word.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
+        && word.bytes().any(|b| b.is_ascii_digit())
 }
 
 /// Words of a sentence, and the SQLSTATE that they mean; the first that fits counts.
-const SQL: [(&str, &str); 42] = [
+const SQL: [(&str, &str); 49] = [
+    ("Expression tree is too large", "54001"),
+    ("Recursion limit", "54001"),
+    ("nested too deep", "54001"),
+    ("too many columns", "54011"),
+    ("too many terms", "54000"),
+    ("too many SQL variables", "54000"),
+    ("too many FROM clause terms", "54000"),
     ("no transaction is open", "25P01"),
     ("transaction is open already", "25001"),
     ("inside a transaction", "25001"),
@@ -94,11 +124,12 @@ const SQL: [(&str, &str); 42] = [
     ("already another table", "42S01"),
 ];
 
-const CONSTRAINT: [(&str, &str); 8] = [
+const CONSTRAINT: [(&str, &str); 9] = [
     ("UNIQUE constraint", "23505"),
     ("NOT NULL constraint", "23502"),
     ("CHECK constraint", "23514"),
     ("FOREIGN KEY", "23503"),
+    ("cannot be dropped", "23503"),
     ("too long", "22001"),
     ("out of range", "22003"),
     ("not UTF-8", "22021"),
@@ -290,6 +321,44 @@ mod tests {
                 "CONSTRAINT 22018 cannot store TEXT 'x' in INTEGER column deer.id",
             ),
             ("SELECT zeroblob(2000000000)", "LIMIT 54000 string or blob too big"),
+            // Sentences that begin with a word of five letters had no state.
+            ("ALTER TABLE deer ADD x INT", "SQL 0A000 ALTER TABLE .. ADD is not supported yet"),
+            ("SELECT 1 STORE INTO HASH 'x'", "SQL 42000 STORE INTO HASH takes two columns"),
+            ("CREATE TABLE x (a INT DEFAULT (b), b INT)", "SQL 42S22 DEFAULT of x.a: no such column: b at position 32"),
+            // Places in clauses that SQLite does not see as they stand.
+            (
+                "INSERT INTO deer VALUES (1, 'Bo', 1) RETURNING id + é, nmae",
+                "SQL 42S22 no such column: é at position 53",
+            ),
+            (
+                "DELETE FROM deer RETURNING id, nmae",
+                "SQL 42S22 no such column: nmae at position 32; hint: did you mean name?",
+            ),
+            ("DELETE FROM deer ORDER BY nmae LIMIT 1", "SQL 42S22 no such column: nmae at position 27"),
+            ("UPDATE deer SET id = 1 WHERE nmae LIMIT 2", "SQL 42S22 no such column: nmae at position 30"),
+            ("DELETE FROM deer RETURNING id,", "SQL 42601 syntax error at position 30: the clause is not complete"),
+            ("DELETE FROM deer RETURNING id id id", "SQL 42601 near \"id\": syntax error at position 34"),
+            (
+                "INSERT INTO deer (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET weight = wieght",
+                "SQL 42S22 no such column: wieght at position 74; hint: did you mean weight?",
+            ),
+            (
+                "INSERT INTO deer (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET weight = 1, name = excluded.nix WHERE 1",
+                "SQL 42S22 no such column: excluded.nix at position 84",
+            ),
+            (
+                "INSERT INTO deer (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET weight = 1 WHERE",
+                "SQL 42601 syntax error at position 75: the clause is not complete",
+            ),
+            (
+                "INSERT INTO deer (id) VALUES (1) ON DUPLICATE KEY UPDATE weight = weight + + nope(1)",
+                "SQL 42883 no such function: nope at position 78",
+            ),
+            (
+                "SELECT 1 FROM information_schema.tables, information_schema.columns WHERE nope",
+                "SQL 42S22 no such column: nope at position 75",
+            ),
+            ("INSERT INTO deer VALUES (1, DEFAULT, DEFAULT, nope)", "SQL 42S22 no such column: nope at position 47"),
         ] {
             let found = error(&mut store, text, &[]);
             if !found.starts_with(expected) {
@@ -298,6 +367,18 @@ mod tests {
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
         assert!(error(&mut store, "SELECT 1", &[Datum::Int(1)]).starts_with("SQL 07001 "));
+        let long = error(&mut store, &format!("CREATE TABLE x (a INT CHECK (a > {}))", "a + ".repeat(9000)), &[]);
+        assert!(long.len() < 1200, "{} bytes of message", long.len());
+        for (text, state) in [
+            (format!("SELECT {}1", "1 + ".repeat(600)), "54001"),
+            (format!("SELECT {}1", "(".repeat(3000)), "54001"),
+            (format!("SELECT {}1", "1, ".repeat(3000)), "54011"),
+            (format!("CREATE TABLE x (a INT {})", ", CHECK (a > 1)".repeat(1001)), "54000"),
+            (format!("CREATE TABLE x (a INT {})", ", KEY (abs(a))".repeat(65)), "54000"),
+        ] {
+            let found = error(&mut store, &text, &[]);
+            assert!(found.contains(state), "{found}");
+        }
         store.deadline_ns = Some(50);
         let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT sum(x) FROM c";
         assert!(

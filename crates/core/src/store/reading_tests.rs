@@ -88,6 +88,54 @@ fn a_read_by_range_leaves_too() {
 }
 
 #[test]
+fn groups_and_joins_leave_too() {
+    let client = with_table(60_000);
+    let other = client.another();
+    let texts = [
+        "SELECT name, count(*) FROM t GROUP BY name",
+        "SELECT count(*), sum(b.id) FROM t a JOIN t b ON b.id = a.id",
+        "SELECT count(*), sum(b.id) FROM t a JOIN t b ON b.name = a.name",
+        "SELECT sum(id), max(name) FROM t",
+    ];
+    let here = texts.map(|text| {
+        client.call(&["CONFIG", "SET", "statement-slice", "60000000"]);
+        client.call(&["SQL", text])
+    });
+    client.call(&["CONFIG", "SET", "statement-slice", "0"]);
+    for (text, here) in texts.iter().zip(here) {
+        client.begin(text);
+        assert_eq!(Reply::Int(1000), other.call(&["SQL", "UPDATE t SET id = id + 100000 WHERE id <= 1000"]));
+        assert_eq!(here, client.late(), "{text}");
+        assert_eq!(Reply::Int(1000), other.call(&["SQL", "UPDATE t SET id = id - 100000 WHERE id > 100000"]));
+    }
+    let statements =
+        "SELECT calls, rows FROM information_schema.statements WHERE statement = 'SELECT sum(id), max(name) FROM t'";
+    client.call(&["CONFIG", "SET", "statement-slice", "60000000"]);
+    assert_eq!(Reply::Int(2), cells(client.call(&["SQL", statements])).remove(0));
+}
+
+#[test]
+fn a_join_that_holds_the_store_is_cancelled_without_the_baton() {
+    let client = Client::new();
+    client.call(&["SQL", "CREATE TABLE t (id INT PRIMARY KEY, k INT)"]);
+    client.call(&["SQL", &format!("INSERT INTO t {}", numbers("x, 1", 20_000))]);
+    let runner = client.another();
+    let id = runner.session.to_string();
+    // Within EXEC it stays; there are 400 million pairs.
+    let join = std::thread::spawn(move || {
+        runner.call(&["MULTI"]);
+        runner.call(&["SQL", "SELECT count(*) FROM t a JOIN t b ON b.k = a.k"]);
+        runner.call(&["EXEC"])
+    });
+    let overrun = client.store.overrun();
+    while overrun.answer(&[b"CANCEL", id.as_bytes()]) != Some(Reply::Int(1)) {
+        std::thread::yield_now();
+    }
+    let Reply::Array(mut replies) = join.join().unwrap() else { panic!() };
+    assert!(error_of(replies.remove(0)).message.contains("cancelled"));
+}
+
+#[test]
 fn what_must_be_atomic_stays() {
     let client = with_table(10);
     client.call(&["CONFIG", "SET", "statement-slice", "0"]);

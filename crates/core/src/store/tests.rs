@@ -58,7 +58,7 @@ impl Client {
     pub fn late(&self) -> Reply {
         loop {
             if let Some(reply) = self.store.enter().activate(self.session).unwrap().session().outbox.pop() {
-                return reply;
+                return reply.plain();
             }
             std::thread::yield_now();
         }
@@ -172,6 +172,13 @@ fn a_scan_of_a_table_goes_on_where_it_was() {
     seen.sort_unstable();
     let expected: Vec<i64> = (0..3000).filter(|id| id % 7 != 3 && !(1000..=2000).contains(id)).collect();
     assert_eq!(expected, seen);
+    let named = client.call(&["TABLE.SCAN", "t", "0", "COUNT", "2", "ROWS"]);
+    let Reply::Array(parts) = named else { panic!("{named:?}") };
+    let empty = client.call(&["SQL", "SELECT id, name FROM t WHERE id = 0"]);
+    let Reply::Array(lines) = empty else { panic!("{empty:?}") };
+    let Reply::Array(rows) = &parts[1] else { panic!() };
+    assert_eq!((3, &lines[..]), (rows.len(), &rows[..2]));
+    assert!(client.error(&["TABLE.SCAN", "t", "0", "ROWS", "COUNT", "2"]).contains("syntax error"));
     for beyond in ["1099511627776", "4398046511105", "18446744073709551615"] {
         let nothing = Reply::Array(vec![Reply::bulk("0"), Reply::Array(Vec::new())]);
         assert_eq!(nothing, client.call(&["TABLE.SCAN", "t", beyond]), "{beyond}");

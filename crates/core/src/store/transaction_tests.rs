@@ -603,7 +603,7 @@ fn idle_and_old_transactions_are_ended() {
     }
     for _ in 0..2 {
         let error = a.sql_error("UPDATE t SET n = 1");
-        assert!(error.starts_with("CANCELLED the transaction was idle"), "{error}");
+        assert!(error.starts_with("CANCELLED 25P03 the transaction was idle"), "{error}");
         assert!(a.error(&["SET", "k", "v"]).starts_with("CANCELLED"));
         assert!(a.sql_error("ROLLBACK TO s").starts_with("CANCELLED"));
     }
@@ -615,7 +615,7 @@ fn idle_and_old_transactions_are_ended() {
     a.sql("UPDATE t SET n = 1 WHERE id = 1");
     transact::keep_house(a.store.enter().state());
     let error = b.sql_error("SELECT 1");
-    assert!(error.starts_with("CONFLICT snapshot too old"), "{error}");
+    assert!(error.starts_with("CONFLICT 40001 snapshot too old"), "{error}");
     assert_eq!(Reply::Ok, b.call(&["ROLLBACK"]));
     assert_eq!(0, a.store.enter().state().transactions.len());
 }

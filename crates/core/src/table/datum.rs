@@ -126,6 +126,15 @@ impl<'a> DatumRef<'a> {
         matches!(self, DatumRef::Null)
     }
 
+    /// How many bytes a text or blob has; 0 of other values.
+    #[inline]
+    pub fn bytes_len(self) -> usize {
+        match self {
+            DatumRef::Text(bytes) | DatumRef::Blob(bytes) => bytes.len(),
+            _ => 0,
+        }
+    }
+
     /// SQLite's name of the value's type, for error messages.
     pub fn type_name(self) -> &'static str {
         match self {

@@ -324,6 +324,11 @@ impl<'a> Row<'a> {
         self.bytes
     }
 
+    /// The layout that it is read by.
+    pub fn layout(&self) -> &'a RowLayout {
+        self.layout
+    }
+
     /// The value at a position.
     #[inline]
     pub fn get(&self, position: u16) -> DatumRef<'a> {

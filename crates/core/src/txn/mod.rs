@@ -12,5 +12,5 @@ pub mod undo;
 
 pub use effect::Effect;
 pub use open::Transactions;
-pub use tables::{Scope, TableChange, TableChanges, Tables};
+pub use tables::{Building, Scope, TableChange, TableChanges, Tables};
 pub use transaction::Transaction;

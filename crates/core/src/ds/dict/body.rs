@@ -28,6 +28,10 @@ pub(super) enum Place {
 #[derive(Clone, Copy)]
 pub struct At(pub(super) Place, pub(super) usize);
 
+/// So many steps before a scan comes to a bucket, what its slots point at is loaded, and its slots.
+const ENTRIES_AHEAD: usize = 3;
+const SLOTS_AHEAD: usize = 6;
+
 impl<S: Slot> Body<S> {
     /// Entries.
     pub fn len(&self) -> usize {
@@ -161,8 +165,33 @@ impl<S: Slot> Body<S> {
         if self.primary.len() == 0 {
             return 0;
         }
+        self.visit_chain(self.bucket_of(cursor), &mut visit);
+        self.after(cursor)
+    }
+
+    /// Starts loading what `scan` will visit after `cursor`: what the slots of a bucket some steps later point at, and the
+    /// slots of one later still.
+    pub fn prefetch_scan(&self, cursor: u64) {
+        if self.primary.len() == 0 {
+            return;
+        }
+        let mut later = cursor;
+        for step in 1..=SLOTS_AHEAD {
+            later = self.after(later);
+            if later == 0 {
+                return;
+            }
+            if step == ENTRIES_AHEAD {
+                let line = self.primary.line(self.bucket_of(later));
+                line.entries::<S>().for_each(|i| line.slot::<S>(i).prefetch());
+            }
+        }
+        self.primary.prefetch(self.bucket_of(later));
+    }
+
+    /// The cursor that follows one in a dict that is not empty.
+    fn after(&self, cursor: u64) -> u64 {
         let bucket = self.bucket_of(cursor);
-        self.visit_chain(bucket, &mut visit);
         // Buckets of the upper half and those they were split off from are a bit deeper than the rest.
         let half = self.mask >> 1;
         let depth_mask = if bucket + half < self.primary.len() - 1 || bucket > half { self.mask } else { half };

@@ -168,6 +168,8 @@ impl Saver {
     /// Saves the entries of the next bucket, up to the first big one; gives how many it looked at.
     fn visit_bucket(&mut self, database: &Database) -> usize {
         let (mut looks, mut again) = (0, false);
+        // A walk in the order of the hashes finds nothing in the processor's cache.
+        database.prefetch_scan(self.cursor);
         let next = database.scan(self.cursor, |entry| {
             looks += 1;
             if entry.epoch() == self.epoch {

@@ -4,7 +4,7 @@ use super::{CatalogTable, SCHEMA};
 use crate::error::Result;
 use crate::sql::run::Current;
 use crate::sql::sqlite::{Connection, connection, value};
-use crate::sql::vtab::guarded;
+use crate::sql::vtab::{NO_CALLBACKS, guarded};
 use crate::table::datum::{Datum, DatumRef};
 use libsqlite3_sys as ffi;
 use std::ffi::{c_char, c_int, c_void};
@@ -39,8 +39,6 @@ pub fn register(connection: &Connection, table: &'static CatalogTable, current: 
 }
 
 static MODULE: ffi::sqlite3_module = ffi::sqlite3_module {
-    iVersion: 1,
-    xCreate: None,
     xConnect: Some(x_connect),
     xBestIndex: Some(x_best_index),
     xDisconnect: Some(x_disconnect),
@@ -52,18 +50,7 @@ static MODULE: ffi::sqlite3_module = ffi::sqlite3_module {
     xEof: Some(x_eof),
     xColumn: Some(x_column),
     xRowid: Some(x_rowid),
-    xUpdate: None,
-    xBegin: None,
-    xSync: None,
-    xCommit: None,
-    xRollback: None,
-    xFindFunction: None,
-    xRename: None,
-    xSavepoint: None,
-    xRelease: None,
-    xRollbackTo: None,
-    xShadowName: None,
-    xIntegrity: None,
+    ..NO_CALLBACKS
 };
 
 unsafe extern "C" fn drop_aux(aux: *mut c_void) {

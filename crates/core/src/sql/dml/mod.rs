@@ -39,7 +39,8 @@ pub fn compile(host: &mut dyn Host, text: &str, tokens: &[Token<'_>]) -> Result<
     let Some(form) = split::split(&script)? else { return Ok(None) };
     let (Class::Query(traits), _) = statement::classify(&form.main)? else { return Ok(None) };
     // First, so that SQLite reports what is wrong with the statement as such.
-    let statement = executor::prepare(host, &form.main, traits)?;
+    let statement =
+        executor::prepare(host, &form.main, traits).map_err(|error| form.origin.relocated(error, &form.main, text))?;
     let mut extra = Extra::default();
     if let Some(target) = &form.table {
         let info = executor::table_info(host, &target.name)?;

@@ -7,6 +7,7 @@ use super::split::{Proposed, Target};
 use super::text::Script;
 use crate::error::{Code, Error, Result};
 use crate::sql::executor;
+use crate::sql::origin::Origin;
 use crate::sql::run::{Failure, Host, Outcome, Run, Traits};
 use crate::sql::sqlite::{Prepared, Step};
 use crate::sql::table_info::TableInfo;
@@ -56,6 +57,8 @@ pub struct Builder<'s, 't> {
     /// What the proposed row is called, when the expressions may name it.
     proposed: Option<&'s Proposed>,
     text: String,
+    /// Where its pieces come from.
+    origin: Origin,
     params: Vec<usize>,
     /// Spans that were written, to see which columns they name.
     spans: Vec<Range<usize>>,
@@ -80,6 +83,7 @@ impl<'s, 't> Builder<'s, 't> {
             target,
             proposed,
             text: "SELECT ".into(),
+            origin: Origin::default(),
             params: Vec::new(),
             spans: Vec::new(),
             proposed_columns: Vec::new(),
@@ -108,6 +112,7 @@ impl<'s, 't> Builder<'s, 't> {
         while at < span.end {
             let Some(token) = self.script.token(at) else { break };
             self.text += &self.script.text()[end..token.start];
+            self.origin.copied(self.text.len(), token.start, token.text.len());
             let taken = self.proposed_column(at, span.end);
             if let Some((column, length)) = taken {
                 self.text += &format!("{EXCLUDED}.{}", proposed_name(&self.info.def.columns[column]));
@@ -203,7 +208,8 @@ impl<'s, 't> Builder<'s, 't> {
             let columns: Vec<String> = self.proposed_columns.iter().map(column).collect();
             self.text += &format!(", (SELECT {}) AS {EXCLUDED}", columns.join(", "));
         }
-        let prepared = executor::prepare_part(host, &self.text)?;
+        let located = |error| self.origin.relocated(error, &self.text, self.script.text());
+        let prepared = executor::prepare_part(host, &self.text).map_err(located)?;
         Ok(Part { prepared, params: self.params, bound })
     }
 }

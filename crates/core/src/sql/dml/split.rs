@@ -7,6 +7,7 @@
 use super::text::{Rewrite, Script};
 use crate::error::{Code, Error, Result};
 use crate::sql::error::{not_yet, sql, syntax};
+use crate::sql::origin::Origin;
 use crate::sql::run::Shape;
 use std::ops::Range;
 
@@ -18,6 +19,8 @@ pub type Span = Range<usize>;
 pub struct Form {
     /// What SQLite runs.
     pub main: String,
+    /// Where that comes from.
+    pub origin: Origin,
     /// The table that is written, as the statement names it; None when rows are only read.
     pub table: Option<Target>,
     /// ON CONFLICT and ON DUPLICATE KEY clauses, in their order.
@@ -218,9 +221,9 @@ impl Splitter<'_, '_> {
             return Err(sql("only the last ON CONFLICT clause may be without a target"));
         }
         rewrite.cut(source_end..self.end());
-        let main = rewrite.apply(self.script);
+        let (main, origin) = rewrite.apply(self.script);
         let returning = returning.map(|at| self.returning(at)).transpose()?;
-        Ok(Some(Form { main, table: Some(target), upserts, proposed, returning, store: None, keys: None }))
+        Ok(Some(Form { main, origin, table: Some(target), upserts, proposed, returning, store: None, keys: None }))
     }
 
     fn starts_upsert(&self, at: usize) -> bool {
@@ -332,8 +335,10 @@ impl Splitter<'_, '_> {
         let mut rewrite = Rewrite::default();
         let name = crate::sql::token::quote_name(target.alias.as_deref().unwrap_or("keys"));
         rewrite.replace(self.verb..self.verb + 1, &format!("SELECT {name}.key"));
+        let (main, origin) = rewrite.apply(self.script);
         Ok(Form {
-            main: rewrite.apply(self.script),
+            main,
+            origin,
             table: None,
             upserts: Vec::new(),
             proposed: Proposed::default(),
@@ -368,10 +373,10 @@ impl Splitter<'_, '_> {
             return Ok(None);
         }
         rewrite.cut(end..self.end());
-        let main = rewrite.apply(self.script);
+        let (main, origin) = rewrite.apply(self.script);
         let returning = returning.map(|at| self.returning(at)).transpose()?;
         let (upserts, proposed) = (Vec::new(), Proposed::default());
-        Ok(Some(Form { main, table: Some(target), upserts, proposed, returning, store: None, keys: None }))
+        Ok(Some(Form { main, origin, table: Some(target), upserts, proposed, returning, store: None, keys: None }))
     }
 
     /// SELECT .. STORE INTO type key
@@ -388,8 +393,10 @@ impl Splitter<'_, '_> {
         }
         let mut rewrite = Rewrite::default();
         rewrite.cut(at..self.end());
+        let (main, origin) = rewrite.apply(self.script);
         Ok(Some(Form {
-            main: rewrite.apply(self.script),
+            main,
+            origin,
             table: None,
             upserts: Vec::new(),
             proposed: Proposed::default(),

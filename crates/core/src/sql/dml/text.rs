@@ -1,5 +1,6 @@
 //! A statement's tokens with their depth and their parameters' numbers, and texts made of parts of it.
 
+use crate::sql::origin::Origin;
 use crate::sql::token::{Kind, Token, is_keyword};
 use std::ops::Range;
 
@@ -167,14 +168,18 @@ impl Rewrite {
         self.replace(span, "");
     }
 
-    /// The changed text.
-    pub fn apply(&self, script: &Script<'_>) -> String {
+    /// The changed text, and where its pieces come from.
+    pub fn apply(&self, script: &Script<'_>) -> (String, Origin) {
+        let mut origin = Origin::default();
         let mut text = String::with_capacity(script.text().len() + 64);
         let mut copied = 0;
         for (span, new) in &self.changes {
             // Up to the token before: a comment between could swallow what comes now.
             let end = span.start.checked_sub(1).and_then(|at| script.token(at)).map_or(0, |token| token.end());
-            text += script.text().get(copied..end).unwrap_or("");
+            if let Some(piece) = script.text().get(copied..end) {
+                origin.copied(text.len(), copied, piece.len());
+                text += piece;
+            }
             if !new.is_empty() {
                 text.push(' ');
                 text += new;
@@ -182,8 +187,9 @@ impl Rewrite {
             text.push(' ');
             copied = script.start(span.end);
         }
+        origin.copied(text.len(), copied, script.text().len() - copied);
         text += &script.text()[copied..];
-        text.trim_end().to_string()
+        (text.trim_end().to_string(), origin)
     }
 }
 

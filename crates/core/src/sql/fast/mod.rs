@@ -4,21 +4,35 @@
 //! parameters, an index that answers all of it. Anything else is SQLite's, also what turns out when a plan runs to need
 //! SQLite's judgement (`run` says None then). Both ways must give the same rows; a differential test sees to it.
 
+mod accumulator;
 mod aggregate;
 mod ahead;
+mod filter;
+mod follow;
+mod group;
+mod hashed;
+mod join;
 pub mod key;
+mod listing;
+mod look;
+mod path;
+mod query;
 mod range;
 mod read;
 mod select;
+mod shape;
+mod tables;
 pub mod upsert;
 mod write;
 
 pub use ahead::Ahead;
-pub use write::insert_many;
+pub use query::Query;
+pub use write::{Insert, insert_many};
 
-use super::run::{Host, Outcome};
+use super::run::{Host, Outcome, Taken};
 use super::token::Token;
 use super::vtab::describe::Step;
+use crate::engine::Source;
 use crate::error::{Code, Error, Result};
 use crate::reply::Reply;
 use crate::sql::direct::Done;
@@ -36,6 +50,8 @@ pub enum Plan {
     Range(range::Range),
     /// SELECT of count(*), min and max.
     Aggregate(aggregate::Aggregate),
+    /// SELECT of groups, and of joined rows.
+    Query(Box<Query>),
     /// INSERT of values.
     Insert(write::Insert),
     /// UPDATE by key.
@@ -48,10 +64,14 @@ pub enum Plan {
 pub fn compile(host: &mut dyn Host, text: &str, tokens: &[Token<'_>]) -> Result<Option<Plan>> {
     let mut reader = Reader::new(tokens);
     Ok(match tokens.first() {
-        Some(first) if first.is_word("SELECT") && is_aggregate(tokens) => {
-            aggregate::compile(host, &mut reader, text).map(Plan::Aggregate)
+        Some(first) if first.is_word("SELECT") => {
+            let by_index = match is_aggregate(tokens) {
+                true => aggregate::compile(host, &mut reader, text).map(Plan::Aggregate),
+                false => select::compile(host, &mut reader),
+            };
+            let by_walk = |host| query::compile(host, &mut Reader::new(tokens), text);
+            by_index.or_else(|| by_walk(host).map(|plan| Plan::Query(Box::new(plan))))
         }
-        Some(first) if first.is_word("SELECT") => select::compile(host, &mut reader),
         Some(first) if first.is_word("INSERT") || first.is_word("REPLACE") => {
             write::compile_insert(host, &mut reader).map(Plan::Insert)
         }
@@ -86,6 +106,7 @@ impl Plan {
             Plan::Select(plan) => plan.parameters,
             Plan::Range(plan) => plan.parameters,
             Plan::Aggregate(plan) => plan.parameters,
+            Plan::Query(plan) => plan.parameters,
             Plan::Insert(plan) => plan.parameters,
             Plan::Update(plan) => plan.parameters,
             Plan::Delete(plan) => plan.parameters,
@@ -100,9 +121,24 @@ pub fn run(host: &mut dyn Host, plan: &Plan, params: &[DatumRef<'_>]) -> Outcome
         Plan::Select(plan) => select::run(host, plan, params),
         Plan::Range(plan) => range::run(host, plan, params),
         Plan::Aggregate(plan) => aggregate::run(host, plan, params),
+        Plan::Query(plan) => plan.run(host, params),
         Plan::Insert(plan) => write::insert(host, plan, params),
         Plan::Update(plan) => write::update(host, plan, params),
         Plan::Delete(plan) => write::delete(host, plan, params),
+    }
+}
+
+/// Runs a plan for EXPLAIN ANALYZE, to its end, and tells what its steps took, of those that are counted.
+pub fn run_analysed(
+    host: &mut dyn Host,
+    plan: &Plan,
+    params: &[DatumRef<'_>],
+    taken: &mut Vec<Taken>,
+) -> Outcome<Option<Reply>> {
+    taken.clear();
+    match plan {
+        Plan::Query(plan) => plan.run_analysed(host, params, taken),
+        _ => run(host, plan, params),
     }
 }
 
@@ -140,6 +176,7 @@ impl Plan {
             Plan::Range(_) => false,
             Plan::Select(plan) => plan.is_short(),
             Plan::Aggregate(_) => true,
+            Plan::Query(plan) => plan.is_short(),
             Plan::Insert(plan) => plan.parameters <= SHORT_PARAMETERS,
             Plan::Update(plan) => plan.is_short(),
             Plan::Delete(plan) => plan.is_short(),
@@ -147,11 +184,12 @@ impl Plan {
     }
 
     /// What it does, for EXPLAIN.
-    pub fn steps(&self) -> Vec<Step> {
+    pub fn steps(&self, source: &dyn Source) -> Vec<Step> {
         match self {
             Plan::Select(plan) => vec![plan.step()],
             Plan::Range(plan) => vec![plan.step()],
             Plan::Aggregate(plan) => plan.steps(),
+            Plan::Query(plan) => plan.steps(source),
             Plan::Insert(plan) => vec![plan.step()],
             Plan::Update(plan) => vec![plan.step()],
             Plan::Delete(plan) => vec![plan.step()],

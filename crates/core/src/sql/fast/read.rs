@@ -65,6 +65,11 @@ impl<'t> Reader<'t> {
         self.peek().is_some_and(|t| t.is_word(word))
     }
 
+    /// Is this symbol the next token?
+    pub fn is_symbol(&self, symbol: &str) -> bool {
+        self.peek().is_some_and(|t| t.is_symbol(symbol))
+    }
+
     /// The byte of the text at which the next token begins.
     pub fn place(&self) -> usize {
         self.peek().map_or(0, |token| token.start)
@@ -141,6 +146,16 @@ impl<'t> Reader<'t> {
         Some((info, alias))
     }
 
+    /// Reads something that may be there; if it is not, comes back.
+    pub fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let (at, parameters) = (self.at, self.parameters);
+        let result = read(self);
+        if result.is_none() {
+            (self.at, self.parameters) = (at, parameters);
+        }
+        result
+    }
+
     /// Reads what follows the first `word` here, and comes back.
     pub fn ahead_of<T>(&mut self, word: &str, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let here = self.at;
@@ -207,6 +222,12 @@ impl<'t> Reader<'t> {
             conditions.push(Condition { column, op: Op::Equal, values, list: true });
             return Some(());
         }
+        add(self.comparison()?, self.value()?);
+        Some(())
+    }
+
+    /// `=` and its kin.
+    pub fn comparison(&mut self) -> Option<Op> {
         let token = self.peek().filter(|t| t.kind == Kind::Symbol)?;
         let op = match token.text {
             "=" | "==" => Op::Equal,
@@ -217,8 +238,7 @@ impl<'t> Reader<'t> {
             _ => return None,
         };
         self.at += 1;
-        add(op, self.value()?);
-        Some(())
+        Some(op)
     }
 
     /// `(value, ...)`

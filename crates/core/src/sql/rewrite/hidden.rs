@@ -6,7 +6,9 @@
 
 use super::Edit;
 use super::matcher::Pattern;
-use super::scope::{Clause, Named, and_terms, clauses, tables};
+use super::nulls;
+use super::place::Query;
+use super::scope::{Clause, Named, and_terms, tables};
 use crate::sql::token::{Token, Tokens, quote_name};
 use crate::sql::vtab;
 use crate::table::catalog::{Catalog, ColumnDef};
@@ -15,15 +17,21 @@ use crate::table::types::Collation;
 /// The edits that make a query use hidden columns.
 pub fn use_columns(catalog: &Catalog, tokens: &[Token<'_>]) -> Vec<Edit> {
     let mut edits = Vec::new();
-    for named in tables(catalog, tokens) {
+    let made_up = nulls::are_made_up(tokens);
+    let tables = tables(catalog, tokens);
+    if tables.is_empty() {
+        return edits;
+    }
+    let query = Query::new(catalog, tokens);
+    for named in tables {
         let is_filter = |column: &ColumnDef| named.def.indexes.iter().any(|i| i.filter == Some(column.position));
         for column in named.def.columns.iter().filter(|c| c.hidden) {
             let Some(expression) = &column.generated else { continue };
             let Ok(wanted) = Tokens::all(expression) else { continue };
             if is_filter(column) {
                 add_condition(tokens, &named, column, &wanted, &mut edits);
-            } else {
-                replace(tokens, &named, column, &wanted, &mut edits);
+            } else if !made_up || nulls::give_null(&wanted, &named.def) {
+                replace(&query, &named, column, &wanted, &mut edits);
             }
         }
     }
@@ -46,18 +54,22 @@ fn value_text(query: &[Token<'_>], named: &Named, column: &ColumnDef, qualified:
     }
 }
 
-fn replace(query: &[Token<'_>], named: &Named, column: &ColumnDef, wanted: &[Token<'_>], edits: &mut Vec<Edit>) {
+fn replace(query: &Query<'_>, named: &Named, column: &ColumnDef, wanted: &[Token<'_>], edits: &mut Vec<Edit>) {
+    let tokens = query.tokens;
     let pattern = Pattern::new(wanted, &named.def);
-    let clauses = clauses(query);
-    let has = |word: &str| query.iter().any(|t| t.is_word(word));
+    let has = |word: &str| tokens.iter().any(|t| t.is_word(word));
     // There ORDER BY must name what is selected.
     let orders = !(has("GROUP") || has("DISTINCT") || has("UNION") || has("EXCEPT") || has("INTERSECT"));
-    for at in 0..query.len() {
-        let fits = clauses[at] == Clause::Condition || (orders && clauses[at] == Clause::Order);
-        let Some(found) = pattern.at(query, at, named).filter(|_| fits) else { continue };
-        if pattern.stands_alone(at.checked_sub(1).and_then(|n| query.get(n)), query.get(found.end)) {
-            let (start, end) = (query[at].start, query[found.end - 1].end());
-            let text = value_text(query, named, column, found.qualified);
+    for at in 0..tokens.len() {
+        let Some(found) = pattern.at(tokens, at, named) else { continue };
+        let fits = match query.clauses[at] {
+            Clause::Condition => query.fits_condition(at..found.end, column, pattern.compares()),
+            Clause::Order => orders && query.fits_order(at..found.end, pattern.compares()),
+            Clause::Other => false,
+        };
+        if fits {
+            let (start, end) = (tokens[at].start, tokens[found.end - 1].end());
+            let text = value_text(tokens, named, column, found.qualified);
             edits.extend(text.map(|text| Edit { start, end, text }));
         }
     }
@@ -67,10 +79,11 @@ fn replace(query: &[Token<'_>], named: &Named, column: &ColumnDef, wanted: &[Tok
 fn add_condition(query: &[Token<'_>], named: &Named, column: &ColumnDef, wanted: &[Token<'_>], edits: &mut Vec<Edit>) {
     // `(condition) IS TRUE`
     let Some(condition) = wanted.len().checked_sub(3).and_then(|end| wanted.get(1..end)) else { return };
-    let Some(parts) = and_terms(condition, 0) else {
-        // A condition with OR is one term.
-        return add_if_all(query, named, column, &[Pattern::new(condition, &named.def)], edits);
-    };
+    // A condition with OR is one term.
+    let parts = and_terms(condition, 0).unwrap_or_else(|| std::iter::once(0..condition.len()).collect());
+    if nulls::are_made_up(query) && !parts.iter().any(|part| nulls::fail(&condition[part.clone()], &named.def)) {
+        return;
+    }
     let patterns: Vec<_> = parts.into_iter().map(|part| Pattern::new(&condition[part], &named.def)).collect();
     add_if_all(query, named, column, &patterns, edits);
 }

@@ -21,7 +21,7 @@ pub fn name_columns(catalog: &Catalog, tokens: &[Token<'_>]) -> Option<Edit> {
     if word(at, "AS") {
         at += 2;
     }
-    if symbol(at, "(") || word(at, "DEFAULT") {
+    if symbol(at, "(") || word(at, "DEFAULT") || word(at, "SET") {
         return None;
     }
     let def = catalog.table(&name.name()?)?;
@@ -35,7 +35,7 @@ pub fn name_columns(catalog: &Catalog, tokens: &[Token<'_>]) -> Option<Edit> {
 }
 
 /// Where the INSERT or REPLACE of the statement stands, which may begin WITH.
-fn verb(tokens: &[Token<'_>]) -> Option<usize> {
+pub fn verb(tokens: &[Token<'_>]) -> Option<usize> {
     let mut depth = 0usize;
     for (i, token) in tokens.iter().enumerate() {
         depth += usize::from(token.is_symbol("("));

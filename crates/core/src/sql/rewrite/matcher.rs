@@ -53,55 +53,19 @@ impl<'a> Pattern<'a> {
         may_name(self.tokens, i) && self.tokens[i].name().is_some_and(|name| self.def.column(&name).is_some())
     }
 
-    /// Can the pattern, found between these tokens, be only what it is in the query? `2 * a + 1` holds no `a + 1`.
-    pub fn stands_alone(&self, before: Option<&Token<'_>>, after: Option<&Token<'_>>) -> bool {
-        if self.is_primary() {
-            return !before.is_some_and(|t| t.is_symbol(".")) && !after.is_some_and(|t| t.is_symbol("."));
-        }
-        if self.compares() {
-            return is_any(before, &["(", ","], &[]) && is_any(after, &[")", ","], &[]);
-        }
-        const SIDES: [&str; 8] = ["=", "==", "<", ">", "<=", ">=", "<>", "!="];
-        let befores = ["WHERE", "ON", "AND", "OR", "NOT", "BY", "BETWEEN", "IN", "WHEN", "THEN", "ELSE"];
-        let afters = [
-            "AND", "OR", "IS", "IN", "BETWEEN", "NOT", "LIKE", "GLOB", "ASC", "DESC", "LIMIT", "ORDER", "GROUP",
-            "NULLS",
-        ];
-        let left = is_any(before, &["(", ","], &befores) || is_any(before, &SIDES, &[]);
-        let right = after.is_none() || is_any(after, &[")", ",", ";"], &afters) || is_any(after, &SIDES, &[]);
-        left && right
-    }
-
-    /// A call, or a CASE: nothing beside it can take a part of it.
-    fn is_primary(&self) -> bool {
-        let (Some(first), Some(last)) = (self.tokens.first(), self.tokens.last()) else { return false };
-        if first.is_word("CASE") && last.is_word("END") {
-            return self.tokens.iter().filter(|t| t.is_word("CASE")).count() == 1;
-        }
-        let mut depth = 0usize;
-        for (i, token) in self.tokens.iter().enumerate().skip(1) {
-            depth += usize::from(token.is_symbol("("));
-            depth = depth.saturating_sub(usize::from(token.is_symbol(")")));
-            if depth == 0 && i + 1 < self.tokens.len() {
-                return false;
-            }
-        }
-        first.kind == Kind::Word && !first.is_word("NOT") && last.is_symbol(")")
-    }
-
     /// Does it have operators that bind as weakly as those around it might?
-    fn compares(&self) -> bool {
+    pub fn compares(&self) -> bool {
         let words = [
             "AND", "OR", "NOT", "IS", "IN", "LIKE", "GLOB", "BETWEEN", "REGEXP", "MATCH", "ISNULL", "NOTNULL",
             "COLLATE",
         ];
         let symbols = ["=", "==", "<", ">", "<=", ">=", "<>", "!="];
-        self.tokens.iter().any(|t| is_any(Some(t), &symbols, &words))
+        self.tokens.iter().any(|t| is_any(t, &symbols, &words))
     }
 }
 
-fn is_any(token: Option<&Token<'_>>, symbols: &[&str], words: &[&str]) -> bool {
-    token.is_some_and(|t| symbols.iter().any(|s| t.is_symbol(s)) || words.iter().any(|w| t.is_word(w)))
+fn is_any(token: &Token<'_>, symbols: &[&str], words: &[&str]) -> bool {
+    symbols.iter().any(|s| token.is_symbol(s)) || words.iter().any(|w| token.is_word(w))
 }
 
 fn is_named(token: &Token<'_>, name: &str) -> bool {

@@ -1,11 +1,16 @@
 //! What is changed in a statement's text before SQLite sees it, where its tables are not quite SQLite's.
 
+mod defaults;
+mod distinct;
 mod hidden;
 mod insert;
 mod matcher;
+mod nulls;
+mod place;
 mod scope;
 
 use super::token::{Token, Tokens};
+use crate::error::Result;
 use crate::table::catalog::Catalog;
 use std::borrow::Cow;
 
@@ -22,18 +27,22 @@ struct Edit {
 
 /// The text as SQLite may see it, the best form first; if SQLite refuses that, the next one tells why. `tokens` are those
 /// of the one statement in the text.
-pub fn forms<'a>(catalog: &Catalog, text: &'a str, tokens: &[Token<'_>]) -> Vec<Cow<'a, str>> {
-    let edits: Vec<Edit> = insert::name_columns(catalog, tokens).into_iter().collect();
+pub fn forms<'a>(catalog: &Catalog, text: &'a str, tokens: &[Token<'_>]) -> Result<Vec<Cow<'a, str>>> {
+    let mut edits = defaults::give_values(catalog, text, tokens)?;
+    edits.extend(insert::name_columns(catalog, tokens));
     let plain = apply(text, edits);
-    if !catalog.tables().any(|def| def.columns.last().is_some_and(|c| c.hidden)) {
-        return vec![plain];
+    let has_hidden = catalog.tables().any(|def| def.columns.last().is_some_and(|c| c.hidden));
+    let counts = tokens.iter().any(|t| t.is_word("DISTINCT"));
+    if !has_hidden && !counts {
+        return Ok(vec![plain]);
     }
-    let Ok(tokens) = Tokens::all(&plain) else { return vec![plain] };
-    let edits = hidden::use_columns(catalog, &tokens);
+    let Ok(tokens) = Tokens::all(&plain) else { return Ok(vec![plain]) };
+    let mut edits = if has_hidden { hidden::use_columns(catalog, &tokens) } else { Vec::new() };
+    edits.extend(distinct::count_rows(catalog, &plain, &tokens));
     if edits.is_empty() {
-        return vec![plain];
+        return Ok(vec![plain]);
     }
-    vec![Cow::Owned(apply(&plain, edits).into_owned()), plain]
+    Ok(vec![Cow::Owned(apply(&plain, edits).into_owned()), plain])
 }
 
 /// Carries out edits, which do not overlap.

@@ -2,6 +2,7 @@
 
 use crate::sql::token::{Kind, Token, is_keyword};
 use crate::table::catalog::{Catalog, TableDef};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A table that a query names once, so that names can be told to mean it.
@@ -14,12 +15,32 @@ pub struct Named {
     pub alone: bool,
 }
 
-/// The tables with hidden columns that a statement names.
+/// Most tables of a statement that are looked at, as each costs a walk through the text. SQLite joins as many.
+const TABLES_MAX: usize = 64;
+
+/// The tables with hidden columns that a statement names; none when there are too many.
 pub fn tables(catalog: &Catalog, tokens: &[Token<'_>]) -> Vec<Named> {
-    (0..tokens.len()).filter_map(|at| named(catalog, tokens, at)).collect()
+    let mut mentions = None;
+    let found: Vec<Named> =
+        (0..tokens.len()).filter_map(|at| named(catalog, tokens, at, &mut mentions)).take(TABLES_MAX + 1).collect();
+    if found.len() > TABLES_MAX { Vec::new() } else { found }
 }
 
-fn named(catalog: &Catalog, tokens: &[Token<'_>], at: usize) -> Option<Named> {
+/// How often each name stands where it is no qualifier, by its small letters.
+type Mentions = HashMap<String, usize>;
+
+fn mentions(tokens: &[Token<'_>]) -> Mentions {
+    let mut counts = Mentions::new();
+    for (i, token) in tokens.iter().enumerate() {
+        let qualifies = tokens.get(i + 1).is_some_and(|t| t.is_symbol("."));
+        if let Some(name) = token.name().filter(|_| token.kind != Kind::Text && !qualifies) {
+            *counts.entry(name.to_ascii_lowercase()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+fn named(catalog: &Catalog, tokens: &[Token<'_>], at: usize, counts: &mut Option<Mentions>) -> Option<Named> {
     let token = &tokens[at];
     let before = tokens.get(at.checked_sub(1)?)?;
     let introduced = ["FROM", "JOIN", "UPDATE", "IGNORE", "REPLACE", "ABORT"].iter().any(|word| before.is_word(word));
@@ -33,11 +54,8 @@ fn named(catalog: &Catalog, tokens: &[Token<'_>], at: usize) -> Option<Named> {
     let (alias, next) = alias(tokens, at);
     let alias = alias.unwrap_or_else(|| token.name().unwrap_or_default().into_owned());
     // The alias is told by its one place that is no qualifier: nothing else may have the name.
-    let mentions = |i: &usize| {
-        let is = tokens[*i].name().is_some_and(|name| name.eq_ignore_ascii_case(&alias));
-        is && tokens[*i].kind != Kind::Text && !tokens.get(i + 1).is_some_and(|t| t.is_symbol("."))
-    };
-    if (0..tokens.len()).filter(mentions).count() != 1 {
+    let counts = counts.get_or_insert_with(|| mentions(tokens));
+    if counts.get(&alias.to_ascii_lowercase()) != Some(&1) {
         return None;
     }
     Some(Named { def: def.clone(), alias, alone: !before.is_symbol(",") && is_alone(tokens, next) })

@@ -2,7 +2,8 @@
 
 use super::index::{add_index, index_of};
 use super::{all_or_none, bound, check_name};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
+use crate::limits;
 use crate::reply::Reply;
 use crate::sql::constraint::judge;
 use crate::sql::constraint::link::link_of;
@@ -42,6 +43,7 @@ pub fn create(host: &mut dyn Host, statement: &CreateTable) -> Result<Reply> {
 }
 
 fn define(host: &mut dyn Host, statement: &CreateTable) -> Result<TableDef> {
+    check_counts(statement)?;
     let mut def = TableDef::new(&statement.name);
     for column in &statement.columns {
         add_column(&mut def, column)?;
@@ -63,6 +65,21 @@ fn define(host: &mut dyn Host, statement: &CreateTable) -> Result<TableDef> {
     def.bound = bound::settle(&def, &statement.bound)?;
     bound::check(host.catalog(), &def)?;
     Ok(def)
+}
+
+/// Before anything is judged, as each judgement takes its time.
+fn check_counts(statement: &CreateTable) -> Result<()> {
+    let counts = [
+        (statement.keys.len(), limits::INDEXES_MAX, "indexes"),
+        (statement.checks.len(), limits::CONSTRAINTS_MAX, "CHECKs"),
+        (statement.foreign_keys.len(), limits::CONSTRAINTS_MAX, "foreign keys"),
+    ];
+    match counts.iter().find(|(count, most, _)| count > most) {
+        Some((_, most, what)) => {
+            Err(Error::new(Code::Limit, format!("table {} would have more than {most} {what}", statement.name)))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The referring columns must be there; so must the parent's key, unless the parent is made later.
@@ -145,7 +162,9 @@ fn check_defaults(sql_side: &Sql, def: &TableDef) -> Result<()> {
         let value = match Default::parse(text)? {
             Default::Literal(value) => value,
             Default::Expression(text) => sql_side.evaluate(&text).map_err(|error| {
-                Error::new(error.code, format!("DEFAULT of {}.{}: {}", def.name, column.name, error.message))
+                // A place in the evaluator's own text would mislead.
+                let message = error.message.split(" at position ").next().unwrap_or_default();
+                Error::new(error.code, format!("DEFAULT of {}.{}: {message}", def.name, column.name))
             })?,
         };
         types::coerce(value.as_ref(), column.ctype, &def.name, &column.name)?;

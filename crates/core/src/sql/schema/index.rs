@@ -32,8 +32,7 @@ pub fn create(host: &mut dyn Host, statement: &CreateIndex) -> Result<Reply> {
     let mut index = index_of(&mut def, &statement.key, host.catalog(), has_rows)?;
     index.origin = Origin::Created;
     if def == *before {
-        let (tables, changes) = host.write()?;
-        tables.create_index(&def.name, index, changes)?;
+        build(host, &def.name, index)?;
         return Ok(Reply::Int(0));
     }
     all_or_none(host, |host| {
@@ -42,10 +41,37 @@ pub fn create(host: &mut dyn Host, statement: &CreateIndex) -> Result<Reply> {
         if has_rows {
             refresh_rows(host, &def.name)?;
         }
-        let (tables, changes) = host.write()?;
-        tables.create_index(&def.name, index, changes)
+        build(host, &def.name, index)
     })?;
     Ok(Reply::Int(0))
+}
+
+/// Builds an index, as long as there are memory and time for it.
+fn build(host: &mut dyn Host, table: &str, index: IndexDef) -> Result<()> {
+    let deadline_ns = host.deadline_ns();
+    let (tables, _) = host.write()?;
+    let mut building = tables.begin_index(table, index)?;
+    let result = loop {
+        let step = building.run();
+        if !matches!(step, Ok(false)) {
+            break step;
+        }
+        let is_late = deadline_ns.is_some_and(|deadline| host.monotonic_ns() > deadline);
+        if is_late || host.is_cancelled() {
+            break Err(Error::new(Code::Cancelled, "the statement took too long or was cancelled"));
+        }
+        if let Err(error) = host.make_room() {
+            break Err(error);
+        }
+    };
+    let (tables, changes) = host.write()?;
+    match result {
+        Ok(_) => tables.finish_index(building, changes),
+        Err(error) => {
+            tables.abandon_index(building);
+            Err(error)
+        }
+    }
 }
 
 /// Puts an index where it belongs in a new definition.

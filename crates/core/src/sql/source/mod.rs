@@ -130,8 +130,6 @@ struct OpenCursor {
 }
 
 static MODULE: ffi::sqlite3_module = ffi::sqlite3_module {
-    iVersion: 1,
-    xCreate: None,
     xConnect: Some(x_connect),
     xBestIndex: Some(x_best_index),
     xDisconnect: Some(x_disconnect),
@@ -143,18 +141,7 @@ static MODULE: ffi::sqlite3_module = ffi::sqlite3_module {
     xEof: Some(x_eof),
     xColumn: Some(x_column),
     xRowid: Some(x_rowid),
-    xUpdate: None,
-    xBegin: None,
-    xSync: None,
-    xCommit: None,
-    xRollback: None,
-    xFindFunction: None,
-    xRename: None,
-    xSavepoint: None,
-    xRelease: None,
-    xRollbackTo: None,
-    xShadowName: None,
-    xIntegrity: None,
+    ..super::vtab::NO_CALLBACKS
 };
 
 unsafe extern "C" fn drop_aux(aux: *mut c_void) {

@@ -31,7 +31,7 @@ fn fifo_is_a_queue() {
     for seed in 1..=8 {
         let mut random = Xoshiro::from_seed(seed);
         let mut store = store("max_rows = 20, evict = fifo");
-        store.sql.fast_path = seed % 2 == 0;
+        store.sql.set_fast_path(seed % 2 == 0);
         let mut queue: VecDeque<u64> = VecDeque::new();
         for step in 0..3000 {
             let id = random.below(60);
@@ -134,7 +134,7 @@ fn a_full_table_refuses_new_rows_and_no_others() {
         "INSERT INTO t VALUES (4, 4, 'x') RETURNING id",
     ] {
         for fast in [true, false] {
-            store.sql.fast_path = fast;
+            store.sql.set_fast_path(fast);
             let dirty = store.changes.dirty;
             assert_eq!("LIMIT table t is full: max_rows = 3", store.error(statement), "{statement}");
             assert_eq!(dirty, store.changes.dirty, "{statement}");

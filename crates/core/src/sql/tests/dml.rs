@@ -260,7 +260,7 @@ fn common_upserts_need_no_sqlite() {
         for fast_path in [true, false] {
             // A new one knows no plan.
             store.sql = crate::sql::Sql::default();
-            store.sql.fast_path = fast_path;
+            store.sql.set_fast_path(fast_path);
             store.run("DELETE FROM t");
             let replies = [1, 2].map(|_| store.try_run(text, &values));
             twice.push((format!("{replies:?}"), show(&store.rows("SELECT * FROM t", &[]))));
@@ -269,7 +269,7 @@ fn common_upserts_need_no_sqlite() {
         assert_eq!(twice[0], twice[1], "{text}");
     }
     // A sum past 64 bits, and a text, are SQLite's.
-    store.sql.fast_path = true;
+    store.sql.set_fast_path(true);
     store.run("INSERT INTO t VALUES (50, 9223372036854775807, 1)");
     let sum = "INSERT INTO t VALUES (50, ?, 1) ON CONFLICT (id) DO UPDATE SET b = a + excluded.a RETURNING b";
     assert_eq!("[[9.223372036854776e+18]]", show(&store.rows(sum, &[Datum::Int(1)])));
@@ -282,7 +282,7 @@ fn a_statement_runs_for_many_groups_or_for_none() {
     use crate::table::datum::DatumRef;
     for fast_path in [true, false] {
         let mut store = TestStore::with(&["CREATE TABLE t (id INT PRIMARY KEY, a TEXT)"]);
-        store.sql.fast_path = fast_path;
+        store.sql.set_fast_path(fast_path);
         let many = |store: &mut TestStore, text: &str, values: &[Datum]| {
             let values: Vec<DatumRef<'_>> = values.iter().map(Datum::as_ref).collect();
             crate::sql::many::execute(store, text.as_bytes(), &values).map_err(|error| error.to_string())
@@ -365,4 +365,80 @@ fn rules_of_tables_hold_for_every_form() {
         .contains("FOREIGN KEY")
     );
     assert_eq!(2, store.count("t"));
+}
+
+/// `VALUES (1, DEFAULT)` was a syntax error.
+#[test]
+fn default_stands_for_what_the_definition_gives() {
+    let mut store = TestStore::with(&[
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, a INT DEFAULT 7, b TEXT NOT NULL DEFAULT (lower('X') || ','), c INT, \
+         g INT AS (a + 1), d TEXT DEFAULT 'it''s')",
+    ]);
+    let all = |store: &mut TestStore| text_of(store, "SELECT * FROM t ORDER BY id");
+    store.run("INSERT INTO t VALUES (1, DEFAULT, DEFAULT, DEFAULT, DEFAULT), (DEFAULT, 2, 'default', 3, DEFAULT)");
+    store.run(
+        "INSERT INTO t (d, a) VALUES (DEFAULT, ?1), (?2, default)".replace("?1", "5").replace("?2", "'q'").as_str(),
+    );
+    assert_eq!("1 7 x, NULL 8 it's\n2 2 default 3 3 it's\n3 5 x, NULL 6 it's\n4 7 x, NULL 8 q", all(&mut store));
+    store.run("UPDATE t SET a = DEFAULT, (b, d) = (DEFAULT, 'DEFAULT') WHERE id = 2");
+    store.run("INSERT INTO t SET id = 3, a = 1 ON DUPLICATE KEY UPDATE a = DEFAULT, c = 4");
+    store.run("INSERT INTO t (id) VALUES (4) ON CONFLICT (id) DO UPDATE SET d = DEFAULT WHERE t.id = 4 RETURNING *");
+    assert_eq!("1 7 x, NULL 8 it's\n2 7 x, 3 8 DEFAULT\n3 7 x, 4 8 it's\n4 7 x, NULL 8 it's", all(&mut store));
+    store.run("INSERT INTO t () VALUES ()");
+    store.run("WITH q AS (SELECT 1) REPLACE INTO t (id, a) VALUES (5, DEFAULT)");
+    assert_eq!(5, store.count("t"));
+    assert!(store.error("INSERT INTO t (g) VALUES (DEFAULT)").contains("position 27: t.g is generated"));
+    assert!(store.error("INSERT INTO t (id) VALUES (1, DEFAULT)").contains("values for"));
+    assert!(store.error("UPDATE t SET nope = DEFAULT").contains("no such column: nope"));
+    assert!(store.error("SELECT DEFAULT FROM t").contains("near \"DEFAULT\": syntax error at position 8"));
+    assert!(store.error("INSERT INTO t (id, a) VALUES (DEFAULT + 1, 2)").contains("near \"DEFAULT\""));
+    for i in 0..3 {
+        store.rows("INSERT INTO t (id, a) VALUES (?, DEFAULT) RETURNING a", &[Datum::Int(100 + i)]);
+    }
+    assert_eq!(8, store.count("t"));
+}
+
+/// Rows as lines.
+fn text_of(store: &mut TestStore, query: &str) -> String {
+    let shown = |value: &Datum| match value {
+        Datum::Null => "NULL".to_string(),
+        Datum::Int(i) => i.to_string(),
+        Datum::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        other => format!("{other:?}"),
+    };
+    let rows = store.rows(query, &[]);
+    let lines = rows.iter().map(|row| row.iter().map(shown).collect::<Vec<_>>().join(" "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// executemany said what was wrong and not where.
+#[test]
+fn an_error_of_many_rows_tells_the_row() {
+    let mut store = TestStore::with(&[
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT CHECK (a < 100), up INT REFERENCES t)",
+        "INSERT INTO t VALUES (5, 1, NULL)",
+    ]);
+    for (text, values, expected) in [
+        ("INSERT INTO t (id, a) VALUES (?, ?)", vec![1, 1, 2, 2, 5, 3], "23505 row 3: UNIQUE constraint failed: t.id"),
+        ("INSERT INTO t (id, a) VALUES (?, ?)", vec![1, 1, 2, 200, 5, 3], "23514 row 2: CHECK constraint failed"),
+        ("INSERT INTO t (id, a) VALUES (?, ? + 0)", vec![5, 1], "23505 row 1: UNIQUE constraint failed"),
+        ("UPDATE t SET a = ? WHERE id = ?", vec![1, 5, 2, 5, 300, 5], "23514 row 3: CHECK constraint failed"),
+        (
+            "INSERT INTO t (id, a) VALUES (?, 1) ON CONFLICT (id) DO UPDATE SET a = a + ?",
+            vec![9, 1, 5, 1, 5, 999],
+            "23514 row 3: CHECK constraint failed",
+        ),
+        ("INSERT INTO t (id, a, up) VALUES (?, 1, ?)", vec![1, 2, 2, 77], "23503 FOREIGN KEY constraint failed"),
+        (
+            "INSERT INTO t (id, a, up) VALUES (?, 1, ?)",
+            vec![1, 2, 2, 77, 1, 1],
+            "23505 row 3: UNIQUE constraint failed",
+        ),
+    ] {
+        let values: Vec<Datum> = values.into_iter().map(Datum::Int).collect();
+        let values: Vec<_> = values.iter().map(Datum::as_ref).collect();
+        let error = crate::sql::execute_many(&mut store, text.as_bytes(), &values).unwrap_err();
+        assert!(error.message.starts_with(expected), "{text}: {error}");
+        assert_eq!("5 1 NULL", text_of(&mut store, "SELECT * FROM t"), "{text}");
+    }
 }

@@ -81,7 +81,7 @@ impl Pair {
             if !is_query && !fast && self.random.below(2) == 0 {
                 continue;
             }
-            self.ours.sql.fast_path = fast || (!is_query && self.random.below(2) == 0);
+            self.ours.sql.set_fast_path(fast || (!is_query && self.random.below(2) == 0));
             let ours = sorted(self.ask_ours(text, params), ordered);
             let plan = if ours == theirs { String::new() } else { self.describe(text) };
             assert_eq!(theirs, ours, "fast {fast}: {text} {params:?}\n{plan}");
@@ -89,7 +89,7 @@ impl Pair {
                 break;
             }
         }
-        self.ours.sql.fast_path = true;
+        self.ours.sql.set_fast_path(true);
         self.refused += u64::from(theirs.is_none());
     }
 
@@ -128,7 +128,7 @@ impl Pair {
     }
 
     /// A literal, or a parameter with its value.
-    fn value(&mut self, kind: &str, params: &mut Params) -> String {
+    pub fn value(&mut self, kind: &str, params: &mut Params) -> String {
         // Now and then a value of another type than the column's.
         let kind = if self.chance(12) { self.pick(&["int", "real", "text"]) } else { kind };
         let literal = self.literal(kind);
@@ -146,7 +146,21 @@ impl Pair {
 
     fn condition(&mut self, columns: &[(&str, &str)], params: &mut Params) -> String {
         let (column, kind) = columns[self.random.below(columns.len() as u64) as usize];
-        match self.random.below(14) {
+        match self.random.below(16) {
+            // Expressions that have indexes in one of the sets.
+            14 | 15 if columns.iter().any(|(name, _)| *name == "a") => {
+                let (expression, kind) =
+                    [("abs(t.a)", "int"), ("coalesce(t.a, 0)", "int"), ("lower(t.c)", "text"), ("lower(t.d)", "text")]
+                        [self.random.below(4) as usize];
+                let op = self.pick(&["=", "=", "<", ">=", "IS"]);
+                let other = if self.chance(30) {
+                    self.pick(&["t.d", "t.c", "t.a", "t.b"]).into()
+                } else {
+                    self.value(kind, params)
+                };
+                let also = self.pick(&["", "", " AND t.a IS NULL", " AND coalesce(t.a, 0) > 2 AND t.c IS NOT NULL"]);
+                format!("{expression} {op} {other}{also}")
+            }
             0..=5 => format!("{column} = {}", self.value(kind, params)),
             6 | 7 => {
                 let op = self.pick(&["<", "<=", ">", ">=", "<>"]);
@@ -212,7 +226,7 @@ fn tables(method: &str) -> [(String, String); 2] {
 }
 
 /// Sets of indexes; the statements give the same rows with each.
-const INDEXES: [&[&str]; 5] = [
+const INDEXES: [&[&str]; 6] = [
     &[],
     &["CREATE INDEX i1 ON t (a)", "CREATE INDEX i2 ON t (c, a DESC)", "CREATE INDEX i3 ON u (z)"],
     &["CREATE INDEX i1 ON t (a) USING HASH", "CREATE INDEX i2 ON t (c) USING HASH", "CREATE INDEX i3 ON t (d, b)"],
@@ -221,6 +235,13 @@ const INDEXES: [&[&str]; 5] = [
         "CREATE INDEX i1 ON t (d COLLATE BINARY)",
         "CREATE INDEX i2 ON t (c COLLATE NOCASE)",
         "CREATE INDEX i3 ON t (a, b, c)",
+    ],
+    &[
+        "CREATE INDEX i1 ON t (abs(a), c)",
+        "CREATE INDEX i2 ON t (lower(d)) WHERE a IS NULL",
+        "CREATE INDEX i3 ON t (coalesce(a, 0) DESC)",
+        "CREATE INDEX i4 ON t (lower(c)) USING HASH",
+        "CREATE INDEX i5 ON t (b) WHERE coalesce(a, 0) > 2 AND c IS NOT NULL",
     ],
 ];
 

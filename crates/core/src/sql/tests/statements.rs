@@ -56,7 +56,7 @@ fn defaults_and_numbers_fill_the_gaps() {
 fn a_failed_statement_gives_no_numbers_away() {
     for fast in [true, false] {
         let mut store = TestStore::with(&["CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a INT UNIQUE)"]);
-        store.sql.fast_path = fast;
+        store.sql.set_fast_path(fast);
         store.run("INSERT INTO t (a) VALUES (1), (2)");
         for text in [
             "INSERT INTO t (a) VALUES (2)",
@@ -92,7 +92,7 @@ fn defaults_stand_alone() {
     let long = vec!["abs(1)"; 400].join(" + ");
     store.run(&format!("CREATE TABLE t (id INT PRIMARY KEY, a INT DEFAULT ({long}), b TEXT DEFAULT ('SELECT' || 1))"));
     for path in [true, false] {
-        store.sql.fast_path = path;
+        store.sql.set_fast_path(path);
         store.run(&format!("INSERT INTO t (id) VALUES ({})", i32::from(path)));
     }
     let row = |id| vec![Datum::Int(id), Datum::Int(400), Datum::text("SELECT1")];
