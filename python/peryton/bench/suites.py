@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from peryton.bench import checkpoint, embedded, restart
+from peryton.bench import checkpoint, embedded, huge_values, restart
 from peryton.bench.data import DIGITS, INDEXES, SMALL, USUAL, Strings, fill_table, millions
 from peryton.bench.load import Command, Load, Sample, send
 from peryton.bench.peers import OURS, Server
@@ -231,9 +231,10 @@ SUITES = {
         Suite("key-memory", "memory of keys", _key_memory),
         Suite("row-memory", "memory of rows", _row_memory),
         Suite("checkpoint", "service while all is saved, at half of the highest rate", checkpoint.run),
+        Suite("huge-values", "the longest wait beside huge values that are saved", huge_values.run),
         Suite("restart", "time until a store answers again", restart.run),
         Suite("growth", "stalls of a growing dictionary", _growth_stalls),
     )
 }
 #: Left out of a short run unless named.
-LONG = ("strings32",)
+LONG = ("strings32", "huge-values")
