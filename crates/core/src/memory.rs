@@ -105,6 +105,14 @@ pub fn on_give_back(give_back: fn()) {
     let _ = GIVE_BACK.set(give_back);
 }
 
+/// Makes the allocator give back to the system what it keeps in reserve. Takes long after much was freed, so it is for
+/// threads that nobody waits for.
+pub fn give_back() {
+    if let Some(give_back) = GIVE_BACK.get() {
+        give_back();
+    }
+}
+
 /// Notices when the process holds much more memory than is used, as after an index was built, whose sorting took as much
 /// as the index itself, and has it given back.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use super::entry::{Entry, ValueRef};
 use super::saving::Taken;
+use crate::memory;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,12 +43,19 @@ impl Pending {
     fn end(&self, garbage: Garbage) {
         let bytes = garbage.bytes;
         drop(garbage.content);
+        // Else the thread that allocates next would do it, which may be the one with the baton.
+        if bytes.is_some_and(|bytes| bytes >= GIVE_BACK_BYTES) {
+            memory::give_back();
+        }
         self.bytes.fetch_sub(bytes.unwrap_or(0), Ordering::AcqRel);
         self.unmeasured.fetch_sub(u64::from(bytes.is_none()), Ordering::AcqRel);
         self.things.fetch_sub(1, Ordering::AcqRel);
         self.dropped.fetch_add(1, Ordering::AcqRel);
     }
 }
+
+/// The memory of a value that was larger is given back to the system at once, bytes.
+const GIVE_BACK_BYTES: u64 = 32 << 20;
 
 /// Counts bytes among those that wait to be dropped.
 #[derive(Clone)]
