@@ -1,6 +1,5 @@
 //! EXPLAIN and EXPLAIN ANALYZE: the plan of a statement in our words, and what each step of it took.
 
-use super::error::sql;
 use super::run::{self, Host, Taken, Traits};
 use super::schema::{rows, text};
 use super::token::Tokens;
@@ -24,6 +23,11 @@ pub fn execute(host: &mut dyn Host, statement: &str, traits: Traits, params: &[D
     let analyzes = traits.analyzes;
     let lines = match fast_plan(host, statement)? {
         Some(plan) => explain_fast(host, &plan, analyzes, params)?,
+        None => None,
+    };
+    // These values may need SQLite, which then has a plan of its own.
+    let lines = match lines {
+        Some(lines) => lines,
         None => explain_prepared(host, statement, traits, params)?,
     };
     let mut names = vec!["plan", "table", "path", "index", "terms", "rows"];
@@ -59,7 +63,13 @@ fn fast_plan(host: &mut dyn Host, statement: &str) -> Result<Option<fast::Plan>>
     fast::compile(host, statement, &tokens)
 }
 
-fn explain_fast(host: &mut dyn Host, plan: &fast::Plan, analyzes: bool, params: &[DatumRef<'_>]) -> Result<Vec<Line>> {
+/// The plan that needs no SQLite; None: with these values it does.
+fn explain_fast(
+    host: &mut dyn Host,
+    plan: &fast::Plan,
+    analyzes: bool,
+    params: &[DatumRef<'_>],
+) -> Result<Option<Vec<Line>>> {
     let line = |step: Step| Line { words: step.words.clone(), step: Some(step), taken: None };
     let mut lines: Vec<Line> = plan.steps(host.source()).into_iter().map(line).collect();
     if analyzes {
@@ -69,7 +79,7 @@ fn explain_fast(host: &mut dyn Host, plan: &fast::Plan, analyzes: bool, params: 
         let start_ns = host.monotonic_ns();
         let mut taken = Vec::new();
         let reply = run::until_ready(host, |host| fast::run_analysed(host, plan, params, &mut taken))?;
-        let Some(reply) = reply else { return Err(sql("the values given need another plan: EXPLAIN without ANALYZE")) };
+        let Some(reply) = reply else { return Ok(None) };
         let ns = host.monotonic_ns().saturating_sub(start_ns);
         let rows = rows_of(&reply);
         if taken.is_empty() {
@@ -78,7 +88,7 @@ fn explain_fast(host: &mut dyn Host, plan: &fast::Plan, analyzes: bool, params: 
         lines.iter_mut().zip(taken).for_each(|(line, taken)| line.taken = Some(taken));
         lines.push(result(&reply, ns));
     }
-    Ok(lines)
+    Ok(Some(lines))
 }
 
 fn explain_prepared(

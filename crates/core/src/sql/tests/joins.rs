@@ -248,6 +248,10 @@ fn a_hash_table_past_its_limit_is_left_to_sqlite() {
     assert!(store.plan(text).contains("hash table of p"), "{}", store.plan(text));
     let rows = [true, false].map(|fast| ask(&mut store, text, &[], fast));
     assert_eq!(rows[1], rows[0]);
+    let analysed = store.plan(&format!("ANALYZE {text}"));
+    assert!(analysed.contains("full scan of p for k = ?"), "SQLite did it: {analysed}");
+    let counted = store.plan("ANALYZE SELECT count(*) FROM q JOIN p ON p.k = q.k");
+    assert!(counted.contains("hash table of p"), "rows that nobody looks at are not copied: {counted}");
 }
 
 #[test]
