@@ -116,7 +116,7 @@ impl Session {
     }
 
     /// Ends the session. Its wait, if it has one, is over, and a late reply is lost.
-    fn end(&self, py: Python<'_>) {
+    pub fn end(&self, py: Python<'_>) {
         if self.line.hang_up() {
             // Nothing is promised to who leaves.
             let _ = self.with_turn(py, true, |turn| turn.close_session());

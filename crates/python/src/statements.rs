@@ -111,6 +111,9 @@ impl Statements {
         // One that was left while it waited has ended, and one in which a transaction was begun must end.
         if keeps && !session.is_closed() {
             self.idle.lock().push(Idle { session, found });
+        } else if !keeps {
+            // Now, and not when the baton happens to be free: the caller may look whether a transaction is open.
+            session.end(py);
         }
         match reply? {
             Reply::Error(error) => Err(error::raise(py, &error)),

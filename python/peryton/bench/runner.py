@@ -211,19 +211,28 @@ class Bench:
 
     def throughput(self, workload: Workload) -> Result:
         """Measures a workload on every contender in turns, and on the server that does nothing."""
-        self.tell(workload.title)
-        result = Result(workload.name, workload.title)
+        return self.in_turns([workload])[0]
+
+    def in_turns(self, workloads: Sequence[Workload]) -> list[Result]:
+        """Measures several workloads, a round of each in turns: what is to be compared should see the same machine."""
+        results = [Result(workload.name, workload.title) for workload in workloads]
+        for number in range(self.scale.rounds):
+            for workload, result in zip(workloads, results, strict=True):
+                self.tell(workload.title)
+                for program in self._programs(workload):
+                    if program.name not in result.failed:
+                        with self.failing(result, program.name):
+                            result.add(program.name, self._quiet_sample(program, workload, seed=number + 1).metrics())
+        for result in results:
+            note_noise(result)
+        return results
+
+    def _programs(self, workload: Workload) -> list[Program]:
+        """Whom a workload is measured on."""
         programs = [self.programs[name] for name in self.contenders(workload.only)]
         if workload.promise:
             programs = [peers.promising(program, workload.promise) for program in programs]
-        programs.append(peers.ceiling(workload.reply))
-        for number in range(self.scale.rounds):
-            for program in programs:
-                if program.name not in result.failed:
-                    with self.failing(result, program.name):
-                        result.add(program.name, self._quiet_sample(program, workload, seed=number + 1).metrics())
-        note_noise(result)
-        return result
+        return [*programs, peers.ceiling(workload.reply)]
 
     def _quiet_sample(self, program: Program, workload: Workload, seed: int) -> Sample:
         """A sample that others did not disturb, as far as patience lasts."""

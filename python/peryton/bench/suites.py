@@ -89,28 +89,29 @@ def _wire(bench: Bench) -> Iterator[Result]:
     data = Data("table", lambda server, scale: fill_table(server, scale.rows))
     row = b"*1\r\n:500000\r\n"
 
-    def select(keys: int, pipeline: int) -> Result:
+    def select(keys: int, pipeline: int) -> Workload:
         marks = "= ?" if keys == 1 else f"IN ({', '.join('?' * keys)})"
         command = ("SQL", f"SELECT a FROM bench WHERE id {marks}", *["%id%"] * keys)
         load = Load((command,), (f"id=uniform:1:{rows + 1}",), pipeline=pipeline)
         reply = f"*{keys + 1}\r\n".encode() + b"*1\r\n$1\r\na\r\n" + row * keys
         name = f"select-p{pipeline}" if keys == 1 else f"select-in-p{pipeline}"
         title = f"SELECT of {keys} key{'s' * (keys > 1)}, pipeline {pipeline}"
-        return bench.throughput(Workload(name, title, load, reply, data, only=(OURS,)))
+        return Workload(name, title, load, reply, data, only=(OURS,))
 
     load = Load((("GET", SMALL.key()),), SMALL.fields(bench.scale.keys), pipeline=1)
-    get = bench.throughput(
-        Workload("wire-get-p1", "GET beside it, pipeline 1", load, _bulk(SMALL.value), SMALL.data(), only=(OURS,))
-    )
-    yield get
-    for pipeline in (1, 64):
-        one, many = select(1, pipeline), select(_KEYS_AT_ONCE, pipeline)
-        yield one
-        yield many
-        if pipeline == 1:
-            yield _beside("select-beside-get", "SELECT of one key, beside GET", one, "get", get)
-        title = f"rows of {_KEYS_AT_ONCE} keys in one IN, beside one key at a time, pipeline {pipeline}"
-        yield _beside(f"in-beside-one-p{pipeline}", title, many, "one key", one, weight=_KEYS_AT_ONCE)
+    get = Workload("wire-get-p1", "GET beside it, pipeline 1", load, _bulk(SMALL.value), SMALL.data(), only=(OURS,))
+    alone, several, beside = bench.in_turns([select(1, 1), select(_KEYS_AT_ONCE, 1), get])
+    yield from (alone, several, beside)
+    yield _beside("select-beside-get", "SELECT of one key, beside GET", alone, "get", beside)
+    yield _beside_one(several, alone, 1)
+    alone, several = bench.in_turns([select(1, 64), select(_KEYS_AT_ONCE, 64)])
+    yield from (alone, several)
+    yield _beside_one(several, alone, 64)
+
+
+def _beside_one(several: Result, alone: Result, pipeline: int) -> Result:
+    title = f"rows of {_KEYS_AT_ONCE} keys in one IN, beside one key at a time, pipeline {pipeline}"
+    return _beside(f"in-beside-one-p{pipeline}", title, several, "one key", alone, weight=_KEYS_AT_ONCE)
 
 
 _KEYS_AT_ONCE = 16

@@ -98,8 +98,19 @@ pub fn keys(
     out: &mut crate::table::batch::Batch,
 ) -> Encoded {
     out.clear();
+    let mut key = KeyBuf::new();
+    // The usual statement asks for one key of one column.
+    if let ([column], [values]) = (columns, &values[..])
+        && let [value] = &values[..]
+    {
+        let encoded = encode(value.get(params), column, &mut key);
+        if encoded == Encoded::Bytes {
+            out.push(&key);
+        }
+        return encoded;
+    }
     let longest = values.iter().map(SmallVec::len).max().unwrap_or(0);
-    let (mut key, mut known) = (KeyBuf::new(), Known::default());
+    let mut known = Known::default();
     for i in 0..longest {
         key.clear();
         let mut encoded = Encoded::Bytes;
