@@ -24,9 +24,6 @@ use crate::keyspace::saving::{Batch, Pass};
 use crate::txn::Tables;
 use crate::value::codec;
 
-/// Blocks of rows that are written between two slices of the keys.
-const TABLE_BLOCKS_AT_ONCE: usize = 8;
-
 /// What a checkpoint says of itself, and what it keeps besides keys and tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
@@ -92,7 +89,7 @@ impl Run {
         more
     }
 
-    /// Writes what was saved, and a part of the tables, about a megabyte; off the baton. True: there is more of the tables.
+    /// Writes what was saved, and a block of the tables' rows; off the baton. True: there is more of the tables.
     ///
     /// # Errors
     /// The run must then be aborted.
@@ -102,12 +99,10 @@ impl Run {
         for batch in self.waiting.drain(..) {
             write_keys(&batch, writer)?;
         }
-        for _ in 0..TABLE_BLOCKS_AT_ONCE {
-            if let Some(tables) = &mut self.tables
-                && !tables.write_some(writer)?
-            {
-                self.tables = None;
-            }
+        if let Some(tables) = &mut self.tables
+            && !tables.write_some(writer)?
+        {
+            self.tables = None;
         }
         Ok(self.tables.is_some())
     }

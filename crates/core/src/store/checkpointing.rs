@@ -3,7 +3,7 @@
 use super::Store;
 use super::durable::Data;
 use crate::command::waiting;
-use crate::env::{DirectoryFiles, Files};
+use crate::env::{DirectoryFiles, Files, go_last};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::recovery::{About, Run, Written, remove_others};
@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// How often is looked whether a checkpoint is due.
@@ -21,8 +21,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What one slice of keys may cost, in the units of [`Run::slice`]: some fifty microseconds, which is less than a request
 /// takes on its way. Six times as much made the p99 of 50,000 requests/s four times what it is without a checkpoint.
 const SLICE_BUDGET: usize = 8 << 10;
-/// The pause after a slice, in lengths of the slice: the store has most of the time.
+/// The pause after a piece of work, in lengths of it: the store has most of the time, and of the processors, of which there
+/// may be two; a piece of some hundred microseconds is soon over when others wait for one.
 const PAUSE_FACTOR: u32 = 3;
+/// The same in a store that nobody asks anything.
+const PAUSE_FACTOR_IDLE: u32 = 1;
+/// The longest pause: on a full machine a piece takes long because others go first.
+const PAUSE_MAX: Duration = Duration::from_millis(2);
+/// Nobody asks anything when there was no request for so long.
+const IDLE_AFTER: Duration = Duration::from_millis(100);
 
 /// Wakes the thread before its time.
 #[derive(Default)]
@@ -163,8 +170,8 @@ fn save(store: &Store, data: &Data) -> Result<Written> {
 /// Writes a checkpoint to these files.
 fn save_in(store: &Store, data: &Data, files: &dyn Files) -> Result<Written> {
     let failed = |error: String| Error::err(format!("no checkpoint could be made: {error}"));
-    let mut run = begin(&mut store.enter().state, data)?;
-    let result = walk(store, &mut run, files);
+    let run = begin(&mut store.enter().state, data)?;
+    let (mut run, result) = walk(store, run, files);
     // A checkpoint must not hold what the log might yet lose: who was told nothing must not see it come back.
     let lsn = run.lsn();
     let kept = || data.log.as_ref().map_or(Ok(()), |log| log.wait(lsn)).map_err(|error| failed(error.to_string()));
@@ -175,11 +182,45 @@ fn save_in(store: &Store, data: &Data, files: &dyn Files) -> Result<Written> {
     result
 }
 
-/// Saves keys in slices under the baton, and writes what they hold, and the tables, off it.
-fn walk(store: &Store, run: &mut Run, files: &dyn Files) -> Result<()> {
-    let mut has_keys = true;
+/// Saves keys in slices under the baton, and writes what they hold, and the tables, off it, in a thread that goes last: on
+/// two cores it would take one of them from those who serve.
+fn walk(store: &Store, run: Run, files: &dyn Files) -> (Run, Result<()>) {
+    std::thread::scope(|scope| {
+        let (to_write, asked) = mpsc::channel::<Run>();
+        let (written, answers) = mpsc::channel();
+        let write = move || {
+            go_last();
+            for mut run in asked {
+                let result = run.write(files).map_err(Error::from);
+                if written.send((run, result)).is_err() {
+                    return;
+                }
+            }
+        };
+        let writer = std::thread::Builder::new().name("peryton-writer".into()).spawn_scoped(scope, write);
+        // Without the thread the work is done here.
+        let write = |mut run: Run| match &writer {
+            Ok(_) => {
+                to_write.send(run).unwrap_or_else(|_| unreachable!("the writer waits for more"));
+                answers.recv().unwrap_or_else(|_| unreachable!("the writer answers"))
+            }
+            Err(_) => {
+                let result = run.write(files).map_err(Error::from);
+                (run, result)
+            }
+        };
+        let end = walk_with(store, run, write);
+        drop(to_write);
+        end
+    })
+}
+
+fn walk_with(store: &Store, mut run: Run, write: impl Fn(Run) -> (Run, Result<bool>)) -> (Run, Result<()>) {
+    let (mut has_keys, mut pace) = (true, Pace::default());
     loop {
-        let written = run.write(files).map_err(Error::from);
+        let begun = Instant::now();
+        let written;
+        (run, written) = write(run);
         let result = match store.is_closed() {
             true => written.and(Err(Error::err("no checkpoint could be made: the store is being closed"))),
             false => written,
@@ -187,19 +228,37 @@ fn walk(store: &Store, run: &mut Run, files: &dyn Files) -> Result<()> {
         match result {
             Err(error) => {
                 run.abort(&mut store.enter().state.keyspace);
-                return Err(error);
+                return (run, Err(error));
             }
-            Ok(false) if !has_keys => return Ok(()),
+            Ok(false) if !has_keys => return (run, Ok(())),
             Ok(_) => {}
         }
-        if has_keys {
-            let mut baton = store.enter();
-            let begun = Instant::now();
-            has_keys = run.slice(&mut baton.state.keyspace, SLICE_BUDGET);
-            let took = begun.elapsed();
-            drop(baton);
-            std::thread::sleep(took * PAUSE_FACTOR);
+        let wrote = begun.elapsed();
+        let mut baton = store.enter();
+        let begun = Instant::now();
+        has_keys = has_keys && run.slice(&mut baton.state.keyspace, SLICE_BUDGET);
+        let factor = pace.factor(baton.state.stats.commands);
+        drop(baton);
+        // The wait for the baton is not work.
+        std::thread::sleep(((wrote + begun.elapsed()) * factor).min(PAUSE_MAX));
+    }
+}
+
+/// How much of the time is taken.
+#[derive(Default)]
+struct Pace {
+    commands: u64,
+    asked: Option<Instant>,
+}
+
+impl Pace {
+    /// The next pause, given the number of requests served so far.
+    fn factor(&mut self, commands: u64) -> u32 {
+        if std::mem::replace(&mut self.commands, commands) != commands {
+            self.asked = Some(Instant::now());
         }
+        let is_asked = self.asked.is_some_and(|asked| asked.elapsed() < IDLE_AFTER);
+        if is_asked { PAUSE_FACTOR } else { PAUSE_FACTOR_IDLE }
     }
 }
 
