@@ -220,7 +220,30 @@ def _collection(left: Reply, right: Reply) -> bool:
     return isinstance(left, list) and type(left) is type(right)
 
 
-CONTAINERS = ("object", "pubsub", "client", "command", "config", "memory", "script", "slowlog")
+def listed(command: list[bytes], left: Reply, right: Reply, *_: Reply) -> bool:
+    """FUNCTION LIST: libraries in any order, and the functions of each."""
+    if not _collection(left, right):
+        return bool(left == right)
+    sides = [
+        multiset(
+            [(key, sorted(map(repr, value))) if key == b"functions" else (key, value) for key, value in pairs(library)]
+            for library in reply
+        )
+        for reply in (left, right)
+    ]
+    return sides[0] == sides[1]
+
+
+def loaded(command: list[bytes], left: Reply, right: Reply, *_: Reply) -> bool:
+    """FUNCTION LOAD and RESTORE: of several names that are taken, any may be named."""
+    kinds = [
+        [what for what in (b"ERR Function ", b"ERR Library ") if isinstance(side, Error) and side.startswith(what)]
+        for side in (left, right)
+    ]
+    return kinds[0] == kinds[1] != [] and all(side.endswith(b" already exists") for side in (left, right))
+
+
+CONTAINERS = ("function", "object", "pubsub", "client", "command", "config", "memory", "script", "slowlog")
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("smembers", "sinter", "sunion", "sdiff", "keys", "hkeys", "hvals"), unordered),
@@ -229,6 +252,9 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("ttl", "pttl", "expiretime", "pexpiretime"), near_time),
     **dict.fromkeys(("object idletime", "object refcount", "memory usage", "lastsave"), same_type),
     **dict.fromkeys(("client id", "client info", "client list", "command count", "slowlog len"), same_type),
+    "function list": listed,
+    **dict.fromkeys(("function load", "function restore"), loaded),
+    "function dump": same_type,
     **dict.fromkeys(("time", "role"), same_types_inside),
     **dict.fromkeys(("randomkey", "spop", "srandmember", "hrandfield", "zrandmember"), drawn),
     **dict.fromkeys(("scan", "hscan", "sscan", "zscan"), scanned),

@@ -93,7 +93,7 @@ class Pair:
         return connection
 
     def _begin(self) -> None:
-        fresh = [("RESET",), ("HELLO", self.protocol), ("FLUSHALL",)]
+        fresh = [("RESET",), ("HELLO", self.protocol), ("FLUSHALL",), ("FUNCTION", "FLUSH")]
         for side in (0, 1):
             try:
                 self._on(side, lambda connection: connection.pipeline(fresh))

@@ -10,8 +10,6 @@ NOT_YET = {
     "client|tracking": "client-side caching",
     "client|unpause": "holding clients up",
     "dump": "serialised values",
-    "fcall": "functions",
-    "function": "functions",
     "geo": "geographic indexes",
     "latency": "the latency monitor",
     "migrate": "moving keys to another server",

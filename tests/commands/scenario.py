@@ -126,7 +126,13 @@ class Stage:
         self._actors: list[Actor] = []
         self._control = server.connect()
         self._control.pipeline(
-            [("FLUSHALL",), ("CONFIG", "SET", "notify-keyspace-events", ""), ("SCRIPT", "FLUSH"), ("CLIENT", "UNPAUSE")]
+            [
+                ("FLUSHALL",),
+                ("CONFIG", "SET", "notify-keyspace-events", ""),
+                ("SCRIPT", "FLUSH"),
+                ("FUNCTION", "FLUSH"),
+                ("CLIENT", "UNPAUSE"),
+            ]
         )
         self._clients_before = self.info("connected_clients")
 

@@ -145,65 +145,9 @@ def the_resp_version_of_a_script_is_its_own(stage: Stage) -> None:
     client("EVAL", "return redis.call('HGETALL', 'h')", 0)
 
 
-READING_LIBRARY = """#!lua name=reading
-redis.register_function{
-    function_name = 'r',
-    callback = function(keys) return redis.call('GET', keys[1]) end,
-    flags = {'no-writes'}
-}
-"""
-
-
 @scenarios.not_yet("monitor")
 def monitoring_is_not_for_scripts(stage: Stage) -> None:
     stage.client("client")("EVAL", "return redis.call('MONITOR')", 0)
-
-
-@scenarios.not_yet("function")
-def functions_live_in_libraries(stage: Stage) -> None:
-    client = stage.client("client")
-    client("FUNCTION", "FLUSH")
-    library = "#!lua name=lib\nredis.register_function('f', function(keys, args) return {keys, args} end)\n"
-    client("FUNCTION", "LOAD", library)
-    client("FUNCTION", "LOAD", library)
-    client("FUNCTION", "LOAD", "REPLACE", library)
-    client("FCALL", "f", 1, "k", "a", "b")
-    client("FCALL_RO", "f", 0)
-    client("FCALL", "none", 0)
-    client("FCALL", "f", "x")
-    client("FCALL", "f", 3, "k")
-    client("FUNCTION", "LOAD", READING_LIBRARY)
-    client("SET", "k", "v")
-    client("FCALL_RO", "r", 1, "k")
-    for wrong in (
-        *(
-            "return 1",
-            "#!lua\nreturn 1",
-            "#!lua name=bad name\n",
-            "#!lua name=empty\n",
-            "#!nope name=x\n",
-            "#!lua name=x y=z\n",
-        ),
-        *(
-            "#!lua name=x\nredis.call('PING')",
-            "#!lua name=x\nredis.register_function('f', 1)",
-            "#!lua name=x\nreturn ((",
-        ),
-        *("#!lua name=x\nredis.register_function('bad name', function() end)", "#!lua name=x\nx = 1"),
-        "#!lua name=x\nredis.register_function('f', function() end)",
-    ):
-        client("FUNCTION", "LOAD", wrong)
-    client("FUNCTION", "LIST", "LIBRARYNAME", "reading")
-    client("FUNCTION", "LIST", "LIBRARYNAME", "reading", "WITHCODE")
-    client("FUNCTION", "LIST", "NOPE")
-    client("FUNCTION", "DELETE", "lib")
-    client("FUNCTION", "DELETE", "lib")
-    client("FCALL", "f", 0)
-    client("FUNCTION", "KILL")
-    client("FUNCTION", "NOPE")
-    client("FUNCTION", "FLUSH", "ASYNC")
-    client("FUNCTION", "FLUSH", "NOPE")
-    client("FUNCTION", "LIST")
 
 
 test_scripting = scenarios.test()

@@ -75,7 +75,7 @@ def the_keys_of_a_command(stage: Stage) -> None:
         client("COMMAND", "GETKEYS", *command.split())
 
 
-@scenarios.not_yet("fcall")
+@scenarios
 def the_keys_of_a_function(stage: Stage) -> None:
     stage.client("client")("COMMAND", "GETKEYS", "FCALL", "f", 1, "a", "b")
 

@@ -89,6 +89,14 @@ pub const FOREIGN_KEYS_PENDING_MAX: usize = 1 << 20;
 pub const SCRIPTS_EVALLED_MAX: usize = 4096;
 /// Most memory the scripts' interpreter may hold, bytes.
 pub const SCRIPT_MEMORY_BYTES_MAX: usize = 256 << 20;
+/// Longest code of a library of functions, and most bytes of what it says of them, bytes.
+pub const LIBRARY_BYTES_MAX: usize = 16 << 20;
+/// Most functions of one library.
+pub const LIBRARY_FUNCTIONS_MAX: usize = 10_000;
+/// How long the code of a library may run while it is loaded (Redis's limit), milliseconds.
+pub const LIBRARY_LOAD_MS_MAX: u64 = 500;
+/// Instructions of a library that is being loaded between two looks at the clock.
+pub const LIBRARY_LOOK_EVERY: i32 = 50;
 /// Deepest nesting that scripts may encode or decode (cjson's default is 1000).
 pub const SCRIPT_DATA_DEPTH_MAX: usize = 1000;
 /// Deepest nesting of a script's functions called back from our own, such as `string.gsub`'s.

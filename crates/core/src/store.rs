@@ -6,6 +6,8 @@ mod checkpointing;
 #[cfg(test)]
 mod crash_tests;
 mod durable;
+#[cfg(test)]
+mod function_tests;
 mod overrun;
 mod reading;
 #[cfg(test)]
@@ -123,6 +125,7 @@ impl Store {
         let data = files
             .map(|files| durable::open(files, durability, options.log, options.progress, &mut state))
             .transpose()?;
+        command::function::prepare(&mut state);
         let shared = Shared {
             overrun: Overrun::new(&state, opened),
             readers: state.readers.clone(),

@@ -4,6 +4,7 @@ from tests.commands.generators import (
     bitmap,
     connection,
     expire,
+    function,
     hash,
     key,
     list,
@@ -33,6 +34,7 @@ FAMILIES = {
         Family("sort", sort.TABLE, noise=(string.TABLE,)),
         Family("transaction", transaction.TABLE, nested=(*_VALUES, bitmap.TABLE, expire.TABLE), databases=2),
         Family("script", "".join((*_VALUES, bitmap.TABLE, expire.TABLE)), wrap=script.wrap),
+        Family("function", function.TABLE, nested=(*_VALUES, bitmap.TABLE, expire.TABLE)),
         Family("pubsub", pubsub.TABLE, pushes=True),
         Family("connection", connection.TABLE),
     )

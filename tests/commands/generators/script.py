@@ -6,6 +6,8 @@ through ``redis.call`` and its reply, or its error, comes back out.
 
 from random import Random
 
+from tests.commands.generators import function
+
 WRAPPERS = (
     b"return redis.call(unpack(ARGV))",
     b"return redis.call(unpack(ARGV)) ",
@@ -28,4 +30,4 @@ def unwrap(command: list[bytes]) -> list[bytes]:
     """The command that `wrap` hid, or the command itself."""
     if len(command) > 3 and command[0] == b"EVAL" and command[1] in WRAPPERS:
         return command[3:]
-    return command
+    return function.calls(command) or command

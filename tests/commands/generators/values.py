@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
+from tests.commands.generators import function
+
 KEYS: dict[str, tuple[bytes, ...]] = {
     "string": (b"s1", b"s2", b"s3"),
     "hash": (b"h1", b"h2", b"h3"),
@@ -56,6 +58,30 @@ class Values:
         self.last_key = b"s1"
         self.nested: Callable[[Values], list[bytes]] = lambda values: values.any_write()
         """Draws one whole command; a family that nests commands sets it."""
+
+    # Libraries of functions
+
+    def library(self) -> bytes:
+        return function.library(self.random)
+
+    def bad_library(self) -> bytes:
+        return function.bad_library(self.random)
+
+    def library_name(self) -> bytes:
+        return self.random.choice((*function.LIBRARIES, "none", "LIBA")).encode()
+
+    def library_pattern(self) -> bytes:
+        return self.random.choice((b"L*", b"l*", b"*b", b"?IBA", b"[x-z]*", b"*", b"libc"))
+
+    def function_name(self) -> bytes:
+        name = self.random.choice((*function.FUNCTIONS, "none"))
+        return (name.swapcase() if self.random.random() < 0.1 else name).encode()
+
+    def library_payload(self) -> bytes:
+        texts = [self.library() for _ in range(self.random.randint(0, 2))]
+        if self.random.random() < 0.1:
+            texts.append(self.bad_library())
+        return function.payload(*texts)
 
     # Keys
 

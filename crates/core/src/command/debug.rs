@@ -142,8 +142,10 @@ fn set_active_expire(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 fn effects(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     if is(args[2], "START") {
         let keys: usize = ctx.state.keyspace.databases.iter().map(|database| database.len()).sum();
-        if keys > 0 || ctx.state.tables.catalog.tables().next().is_some() {
-            let advice = "effects can be recorded from an empty store on only: FLUSHALL and DROP TABLE first";
+        let catalog = &ctx.state.tables.catalog;
+        if keys > 0 || catalog.tables().next().is_some() || !catalog.libraries.is_empty() {
+            let advice =
+                "effects can be recorded from an empty store on only: FLUSHALL, FUNCTION FLUSH and DROP TABLE first";
             return Err(Error::err(advice));
         }
         ctx.state.recorded = Some(Vec::new());
@@ -181,6 +183,9 @@ fn effects(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     }
     if let Some(table) = ctx.state.tables.catalog.tables().next() {
         return Err(Error::err(format!("table {} is left after all effects were undone", table.name)));
+    }
+    if !ctx.state.tables.catalog.libraries.is_empty() {
+        return Err(Error::err("a library is left after all effects were undone"));
     }
     Ok(Reply::Ok)
 }

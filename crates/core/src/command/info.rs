@@ -121,6 +121,22 @@ fn clients(ctx: &Context<'_>, lines: &mut Lines) {
     lines.field("clients_in_timeout_table", ctx.state.deadlines.len());
 }
 
+/// What scripts and functions take: their texts, and the interpreters (`vm`).
+fn scripts_section(ctx: &Context<'_>, lines: &mut Lines) {
+    let (scripts, libraries) = (&ctx.state.scripts, &ctx.state.tables.catalog.libraries);
+    let (vm_eval, vm_functions) = (scripts.memory(), scripts.functions_memory());
+    lines.field("used_memory_lua", vm_eval);
+    lines.field("used_memory_vm_eval", vm_eval);
+    lines.field("used_memory_scripts_eval", scripts.registry.bytes());
+    lines.field("number_of_cached_scripts", scripts.registry.len());
+    lines.field("number_of_functions", libraries.functions());
+    lines.field("number_of_libraries", libraries.len());
+    lines.field("used_memory_vm_functions", vm_functions);
+    lines.bytes("used_memory_vm_total", (vm_eval + vm_functions) as u64);
+    lines.field("used_memory_functions", libraries.bytes());
+    lines.bytes("used_memory_scripts", (scripts.registry.bytes() + libraries.bytes()) as u64);
+}
+
 fn memory_section(ctx: &Context<'_>, lines: &mut Lines) {
     let used = memory::used();
     let resident = memory::resident();
@@ -130,6 +146,7 @@ fn memory_section(ctx: &Context<'_>, lines: &mut Lines) {
     lines.bytes("total_system_memory", memory::system_total());
     lines.bytes("maxmemory", ctx.state.config.maxmemory);
     lines.field("maxmemory_policy", ctx.state.config.maxmemory_policy.name());
+    scripts_section(ctx, lines);
     lines.field("mem_fragmentation_ratio", format!("{:.2}", resident as f64 / used.max(1) as f64));
     lines.field("mem_fragmentation_bytes", resident as i64 - used as i64);
     let reaper = &ctx.state.keyspace.shared.reaper;

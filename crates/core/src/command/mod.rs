@@ -18,6 +18,8 @@ mod config;
 mod debug;
 mod expire;
 mod expiry;
+pub(crate) mod function;
+mod function_change;
 mod hash;
 mod info;
 mod key;

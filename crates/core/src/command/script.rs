@@ -8,8 +8,9 @@ use super::server::{container, help};
 use super::spec::{Find, Flags, Group, Keys, Run, Spec, Use};
 use crate::error::{Code, Error, Result};
 use crate::limits;
+use crate::procedure::budget::Kind;
 use crate::procedure::lua::Lua;
-use crate::procedure::{Call, Host, Language, LogLevel, ScriptFlags, ScriptId};
+use crate::procedure::{Call, Host, Language, LogLevel, Outcome, ScriptFlags, ScriptId};
 use crate::reply::Reply;
 
 const RUNS: Flags = Flags::NOSCRIPT
@@ -116,7 +117,7 @@ fn run(ctx: &mut Context<'_>, args: &[&[u8]], named: Named, read_only: bool) -> 
     if named == Named::Sha && args[1].len() != 40 {
         return Err(no_script());
     }
-    let (keys, rest) = split_keys(args)?;
+    let (keys, rest) = split_keys(args, integer(args[2])?)?;
     let Some(mut lua) = ctx.state.scripts.take_lua() else {
         return Err(Error::err("a script is running already"));
     };
@@ -129,11 +130,10 @@ fn run(ctx: &mut Context<'_>, args: &[&[u8]], named: Named, read_only: bool) -> 
 }
 
 /// Arguments of a request.
-type Arguments<'a> = &'a [&'a [u8]];
+pub(super) type Arguments<'a> = &'a [&'a [u8]];
 
-/// The names of keys and the other arguments.
-fn split_keys<'a>(args: Arguments<'a>) -> Result<(Arguments<'a>, Arguments<'a>)> {
-    let count = integer(args[2])?;
+/// The names of keys, of which there are `count`, and the other arguments.
+pub(super) fn split_keys<'a>(args: Arguments<'a>, count: i64) -> Result<(Arguments<'a>, Arguments<'a>)> {
     if count < 0 {
         return Err(Error::err("Number of keys can't be negative"));
     }
@@ -166,7 +166,14 @@ struct Prepared {
 fn prepare(ctx: &mut Context<'_>, lua: &mut Lua, id: ScriptId, read_only: bool) -> Result<Prepared> {
     let script = ctx.state.scripts.registry.get(id).ok_or_else(no_script)?;
     lua.prepare(id, script)?;
-    let (flags, is_full) = (script.flags, ctx.state.shortage.is_full);
+    let (flags, sha) = (script.flags, script.sha);
+    Ok(Prepared { id, sha, mode: mode_of(ctx, flags, read_only)? })
+}
+
+/// What a script or function with these flags may do, if it may run at all.
+#[inline]
+pub(super) fn mode_of(ctx: &Context<'_>, flags: ScriptFlags, read_only: bool) -> Result<ScriptMode> {
+    let is_full = ctx.state.shortage.is_full;
     let no_writes = flags.contains(ScriptFlags::NO_WRITES);
     if flags.contains(ScriptFlags::DECLARED) {
         if read_only && !no_writes {
@@ -177,8 +184,7 @@ fn prepare(ctx: &mut Context<'_>, lua: &mut Lua, id: ScriptId, read_only: bool) 
         }
     }
     let ignores_memory_limit = !is_full || flags.contains(ScriptFlags::ALLOW_OOM);
-    let mode = ScriptMode { read_only: read_only || no_writes, ignores_memory_limit, wrote: false };
-    Ok(Prepared { id, sha: script.sha, mode })
+    Ok(ScriptMode { read_only: read_only || no_writes, ignores_memory_limit, wrote: false })
 }
 
 fn run_prepared(
@@ -189,15 +195,25 @@ fn run_prepared(
     args: &[&[u8]],
 ) -> Result<Reply> {
     let call = Call {
-        sha: &sha,
+        name: &sha,
+        words: None,
         keys,
         args,
         now_ns: ctx.state.clock.steady_ns,
         memory_bytes_max: limits::SCRIPT_MEMORY_BYTES_MAX,
     };
-    // A script starts in its caller's database with RESP2, and its caller stays as it was.
+    run_as(ctx, mode, |host| lua.run(host, id, &call))
+}
+
+/// Runs a script or function in its caller's database with RESP2, and leaves its caller as it was.
+#[inline]
+pub(super) fn run_as(
+    ctx: &mut Context<'_>,
+    mode: ScriptMode,
+    run: impl FnOnce(&mut dyn Host) -> Outcome,
+) -> Result<Reply> {
     let (db, protocol) = (ctx.session.db, std::mem::replace(&mut ctx.session.protocol, 2));
-    let outcome = lua.run(&mut ScriptHost { ctx, mode }, id, &call);
+    let outcome = run(&mut ScriptHost { ctx, mode });
     (ctx.session.db, ctx.session.protocol) = (db, protocol);
     match outcome.reply {
         Reply::Error(error) if !outcome.counted => Err(error),
@@ -269,7 +285,7 @@ fn flush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 /// With the baton in hand no script runs; a running one is killed through [`crate::store::Overrun`].
 fn kill(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
-    ctx.state.scripts.watch().kill().map(|()| Reply::Ok)
+    ctx.state.scripts.watch().kill(Kind::Script).map(|()| Reply::Ok)
 }
 
 fn debug(_: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {

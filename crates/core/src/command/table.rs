@@ -2,8 +2,8 @@
 
 use super::spec::Spec;
 use super::{
-    bitmap, client, cluster, commands, config, connection, debug, expire, hash, info, key, list, pubsub, records, save,
-    script, server, set, sort, sql, string, transact, transaction, zset, zset_algebra, zset_range,
+    bitmap, client, cluster, commands, config, connection, debug, expire, function, hash, info, key, list, pubsub,
+    records, save, script, server, set, sort, sql, string, transact, transaction, zset, zset_algebra, zset_range,
 };
 use std::sync::LazyLock;
 
@@ -35,6 +35,7 @@ const FAMILIES: &[&[Spec]] = &[
     transact::COMMANDS,
     pubsub::COMMANDS,
     script::COMMANDS,
+    function::COMMANDS,
 ];
 
 /// A command and its number, which indexes the counters.

@@ -3,11 +3,13 @@
 pub mod btree;
 pub mod cow;
 pub mod cow_vec;
+pub mod crc64;
 pub mod dict;
 pub mod extended;
 pub mod glob;
 pub mod hash;
 pub mod intset;
+pub mod lzf;
 pub mod number;
 pub mod packed;
 pub mod prefetch;

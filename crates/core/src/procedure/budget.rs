@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const WROTE: u64 = 1;
 /// The script is to end.
 const KILL: u64 = 2;
+/// It is a function of a library.
+const FUNCTION: u64 = 4;
 /// The run's number stands above the flags, so that a kill can only hit the run it was meant for.
-const RUN: u64 = 4;
+const RUN: u64 = 8;
 
 /// Makes an interpreter stop soon, from any thread.
 pub trait Interrupt: Send {
@@ -22,7 +24,33 @@ pub trait Interrupt: Send {
     fn disarm(&self);
 }
 
-/// The running script as others see it.
+/// Where procedures come from, which matters to those who end one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// EVAL and its kin.
+    Script,
+    /// FCALL.
+    Function,
+}
+
+/// The function that runs, as FUNCTION STATS tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningFunction {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// The request that called it.
+    pub words: Vec<Vec<u8>>,
+    /// When it began, on the steady clock of the store.
+    pub since_ns: u64,
+}
+
+/// The name and the request of the function that runs, in its caller's memory.
+struct Told(*const [u8], *const [&'static [u8]]);
+
+// SAFETY: the bytes are only read, under the lock that they are kept in, and stay until they are out of it.
+unsafe impl Send for Told {}
+
+/// The running script or function as others see it.
 #[derive(Default)]
 pub struct Watch {
     /// 0 when nothing runs, otherwise the run's number and flags.
@@ -31,7 +59,11 @@ pub struct Watch {
     /// The session whose run it is.
     owner: AtomicU64,
     runs: AtomicU64,
-    interrupt: Mutex<Option<Box<dyn Interrupt>>>,
+    /// The interpreters, each with its number. What is not running does not mind being interrupted.
+    interrupt: Mutex<Vec<(u64, Box<dyn Interrupt>)>>,
+    told: Mutex<Option<Told>>,
+    /// Libraries and functions, for those who ask without the baton.
+    counts: (AtomicU64, AtomicU64),
     /// The number of the last interrupt set.
     interrupts: AtomicU64,
 }
@@ -40,10 +72,53 @@ impl Watch {
     /// A run begins. Only the holder of the baton calls this, and the functions down to [`Watch::end`].
     #[inline]
     pub fn begin(&self, now_ns: u64) {
+        self.begin_as(0, now_ns);
+    }
+
+    #[inline]
+    fn begin_as(&self, flags: u64, now_ns: u64) {
         let run = self.runs.load(Ordering::Relaxed) + RUN;
         self.runs.store(run, Ordering::Relaxed);
         self.since_ns.store(now_ns, Ordering::Relaxed);
-        self.state.store(run, Ordering::Release);
+        self.state.store(run | flags, Ordering::Release);
+    }
+
+    /// [`Watch::begin`] for a function, of which more is told.
+    ///
+    /// # Safety
+    /// The name and the words stay in place until [`Watch::end`] has returned.
+    #[inline]
+    pub unsafe fn begin_function(&self, now_ns: u64, name: &[u8], words: &[&[u8]]) {
+        #[allow(clippy::unnecessary_cast)] // it forgets a lifetime, for which the caller answers
+        let words = std::ptr::from_ref(words) as *const [&'static [u8]];
+        *self.told.lock() = Some(Told(name, words));
+        self.begin_as(FUNCTION, now_ns);
+    }
+
+    /// The function that runs; None when none does.
+    pub fn function(&self) -> Option<RunningFunction> {
+        let told = self.told.lock();
+        let Told(name, words) = told.as_ref()?;
+        // SAFETY: `end` takes the pointers out under this lock before the caller of `begin_function` may move anything.
+        let (name, words) = unsafe { (&**name, &**words) };
+        let words = words.iter().map(|word| word.to_vec()).collect();
+        Some(RunningFunction { name: name.to_vec(), words, since_ns: self.since_ns.load(Ordering::Relaxed) })
+    }
+
+    /// Notes how many libraries and functions there are.
+    pub fn set_counts(&self, libraries: usize, functions: usize) {
+        self.counts.0.store(libraries as u64, Ordering::Relaxed);
+        self.counts.1.store(functions as u64, Ordering::Relaxed);
+    }
+
+    /// How many libraries and functions there were when one was last called.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.counts.0.load(Ordering::Relaxed), self.counts.1.load(Ordering::Relaxed))
+    }
+
+    /// Is what runs a function?
+    pub fn is_function(&self) -> bool {
+        self.state.load(Ordering::Acquire) & FUNCTION != 0
     }
 
     /// [`Watch::begin`] for a run that belongs to a session.
@@ -79,11 +154,13 @@ impl Watch {
     /// The run is over.
     #[inline]
     pub fn end(&self) {
-        if self.state.swap(0, Ordering::AcqRel) & KILL != 0 {
-            // The killer sets the flag and arms the interrupt under this lock, so it cannot arm it after this.
-            if let Some(interrupt) = &*self.interrupt.lock() {
-                interrupt.disarm();
-            }
+        let state = self.state.swap(0, Ordering::AcqRel);
+        if state & FUNCTION != 0 {
+            *self.told.lock() = None;
+        }
+        if state & KILL != 0 {
+            // The killer sets the flag and arms the interrupts under this lock, so it cannot arm one after this.
+            self.interrupt.lock().iter().for_each(|(_, interrupt)| interrupt.disarm());
         }
     }
 
@@ -97,20 +174,20 @@ impl Watch {
         self.is_running().then(|| self.since_ns.load(Ordering::Relaxed))
     }
 
-    /// Ends the running script, unless it has written (SCRIPT KILL). It ends soon after this returns.
-    pub fn kill(&self) -> Result<()> {
+    /// Ends the running script or function, unless it has written or is not of this kind (SCRIPT KILL, FUNCTION KILL). It
+    /// ends soon after this returns.
+    pub fn kill(&self, kind: Kind) -> Result<()> {
         let interrupt = self.interrupt.lock();
         let marked = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
-            (state != 0 && state & WROTE == 0).then_some(state | KILL)
+            (state != 0 && state & WROTE == 0 && kind_of(state) == kind).then_some(state | KILL)
         });
         match marked {
             Ok(_) => {
-                if let Some(interrupt) = &*interrupt {
-                    interrupt.arm();
-                }
+                interrupt.iter().for_each(|(_, interrupt)| interrupt.arm());
                 Ok(())
             }
             Err(0) => Err(Error::new(Code::NotBusy, "No scripts in execution right now.")),
+            Err(state) if state & WROTE == 0 => Err(busy(kind_of(state))),
             Err(_) => Err(Error::new(
                 Code::Unkillable,
                 "Sorry the script already executed write commands against the dataset. You can either wait the script \
@@ -129,27 +206,31 @@ impl Watch {
             && self.state.compare_exchange(state, state | KILL, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// How to interrupt the interpreter, which takes the place of one before it. Gives what
+    /// How to interrupt one more interpreter. Gives what
     /// [`Watch::remove_interrupt`] wants.
     pub fn set_interrupt(&self, interrupt: Box<dyn Interrupt>) -> u64 {
-        let mut place = self.interrupt.lock();
-        *place = Some(interrupt);
-        self.interrupts.fetch_add(1, Ordering::Relaxed) + 1
+        let number = self.interrupts.fetch_add(1, Ordering::Relaxed) + 1;
+        self.interrupt.lock().push((number, interrupt));
+        number
     }
 
-    /// The interpreter whose interrupt has this number goes away. Another may have its place already: an old one is
-    /// freed in a thread of its own.
+    /// The interpreter whose interrupt has this number goes away, perhaps in a thread of its own.
     pub fn remove_interrupt(&self, number: u64) {
-        let mut place = self.interrupt.lock();
-        if self.interrupts.load(Ordering::Relaxed) == number {
-            *place = None;
-        }
+        self.interrupt.lock().retain(|(known, _)| *known != number);
     }
 }
 
-/// What others get to hear while a script runs for too long (Redis 7's text).
-pub fn busy() -> Error {
-    Error::new(Code::Busy, "Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
+fn kind_of(state: u64) -> Kind {
+    if state & FUNCTION != 0 { Kind::Function } else { Kind::Script }
+}
+
+/// What others get to hear while a script or function runs for too long (Redis 7's text).
+pub fn busy(kind: Kind) -> Error {
+    let text = match kind {
+        Kind::Script => "Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+        Kind::Function => "Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.",
+    };
+    Error::new(Code::Busy, text)
 }
 
 #[cfg(test)]
@@ -173,10 +254,10 @@ mod tests {
     fn a_kill_ends_the_run_it_was_meant_for_only() {
         let (watch, armed) = (Watch::default(), Arc::new(AtomicBool::new(false)));
         watch.set_interrupt(Box::new(Flag(armed.clone())));
-        assert_eq!(Code::NotBusy, watch.kill().unwrap_err().code);
+        assert_eq!(Code::NotBusy, watch.kill(Kind::Script).unwrap_err().code);
         watch.begin(7);
         assert_eq!(Some(7), watch.running_since_ns());
-        assert_eq!(Ok(()), watch.kill());
+        assert_eq!(Ok(()), watch.kill(Kind::Script));
         assert!(watch.is_killed());
         assert!(armed.load(Ordering::Relaxed));
         assert!(!watch.note_write());
@@ -193,13 +274,31 @@ mod tests {
         let new = watch.set_interrupt(Box::new(Flag(armed.clone())));
         watch.remove_interrupt(old);
         watch.begin(1);
-        assert_eq!(Ok(()), watch.kill());
+        assert_eq!(Ok(()), watch.kill(Kind::Script));
         assert!(armed.swap(false, Ordering::Relaxed));
         watch.end();
         watch.remove_interrupt(new);
         watch.begin(2);
-        assert_eq!(Ok(()), watch.kill());
+        assert_eq!(Ok(()), watch.kill(Kind::Script));
         assert!(!armed.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_function_is_told_of_and_killed_by_its_own_command() {
+        let watch = Watch::default();
+        let (name, words) = (b"f".to_vec(), [&b"FCALL"[..], b"F", b"0"]);
+        // SAFETY: both stay until the run has ended.
+        unsafe { watch.begin_function(7, &name, &words) };
+        let told = watch.function().unwrap();
+        assert_eq!((name.clone(), 3, 7), (told.name, told.words.len(), told.since_ns));
+        assert_eq!(busy(Kind::Function), watch.kill(Kind::Script).unwrap_err());
+        assert_eq!(Ok(()), watch.kill(Kind::Function));
+        watch.end();
+        assert_eq!(None, watch.function());
+        watch.begin(8);
+        assert_eq!(busy(Kind::Script), watch.kill(Kind::Function).unwrap_err());
+        assert_eq!(Ok(()), watch.kill(Kind::Script));
+        watch.end();
     }
 
     #[test]
@@ -207,7 +306,7 @@ mod tests {
         let watch = Watch::default();
         watch.begin(1);
         assert!(watch.note_write());
-        assert_eq!(Code::Unkillable, watch.kill().unwrap_err().code);
+        assert_eq!(Code::Unkillable, watch.kill(Kind::Script).unwrap_err().code);
         assert!(!watch.is_killed());
         watch.end();
         assert_eq!(None, watch.running_since_ns());

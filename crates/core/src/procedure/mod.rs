@@ -2,13 +2,19 @@
 //!
 //! A procedure is written in a [`Language`] and reaches the engine only through a [`Host`], which whoever calls it
 //! provides; so this layer names nothing above it. What a procedure may take of time and memory is in [`budget`],
-//! the scripts that clients sent with EVAL or SCRIPT LOAD in [`registry`].
+//! the scripts that clients sent with EVAL or SCRIPT LOAD in [`registry`]. Libraries of functions stay (FUNCTION LOAD):
+//! the catalog has their definitions, [`functions`] what is compiled of them; [`library`] reads a library's first line,
+//! [`payload`] what FUNCTION DUMP gives.
 
 pub mod budget;
+pub mod functions;
+pub mod library;
 pub mod lua;
+pub mod payload;
 pub mod registry;
 
 pub use budget::Watch;
+pub use functions::Functions;
 pub use registry::{Registry, Script, ScriptFlags, ScriptId};
 
 use crate::error::{Error, Result};
@@ -60,10 +66,13 @@ pub trait Language {
     fn memory(&self) -> usize;
 }
 
-/// One call of a script.
+/// One call of a script or function.
+#[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// The script's SHA-1 in hexadecimal, for messages.
-    pub sha: &'a [u8; 40],
+    /// What messages call it: a script's SHA-1 in hexadecimal, a function's name.
+    pub name: &'a [u8],
+    /// The request that calls a function; None for a script.
+    pub words: Option<&'a [&'a [u8]]>,
     /// Names of the keys it works on.
     pub keys: &'a [&'a [u8]],
     /// Other arguments.
@@ -80,12 +89,14 @@ pub struct Scripts {
     pub registry: Registry,
     /// The interpreter; out of its place while it runs a script.
     pub lua: Option<Box<lua::Lua>>,
+    /// Compiled functions of libraries, with an interpreter of their own; out of their place while one runs.
+    pub functions: Option<Box<Functions>>,
     watch: Arc<Watch>,
 }
 
 impl Default for Scripts {
     fn default() -> Self {
-        Scripts { registry: Registry::default(), lua: None, watch: Arc::new(Watch::default()) }
+        Scripts { registry: Registry::default(), lua: None, functions: None, watch: Arc::new(Watch::default()) }
     }
 }
 
@@ -97,6 +108,16 @@ impl Scripts {
             return None;
         }
         Some(self.lua.take().unwrap_or_else(|| Box::new(lua::Lua::new(self.watch.clone()))))
+    }
+
+    /// Takes the functions out of their place, so that one that runs and the state it works on stay apart. None while a
+    /// script or function runs.
+    #[inline]
+    pub fn take_functions(&mut self) -> Option<Box<Functions>> {
+        if self.watch.is_running() {
+            return None;
+        }
+        Some(self.functions.take().unwrap_or_else(|| Box::new(Functions::new(self.watch.clone()))))
     }
 
     /// Tells of the running script, and kills it, without the baton.
@@ -118,6 +139,11 @@ impl Scripts {
         let Some(script) = self.registry.get(id) else { return Err(Error::err("the script was forgotten at once")) };
         lua.prepare(id, script).inspect_err(|_| self.registry.remove(id))?;
         Ok(id)
+    }
+
+    /// Bytes held by the interpreter of functions.
+    pub fn functions_memory(&self) -> usize {
+        self.functions.as_ref().map_or(0, |functions| functions.memory())
     }
 
     /// Bytes held by the interpreter.

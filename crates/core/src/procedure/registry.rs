@@ -7,38 +7,11 @@
 use crate::ds::sha1;
 use crate::error::{Error, Result};
 use crate::limits;
-use bitflags::bitflags;
+use crate::table::library::FLAG_NAMES;
+pub use crate::table::library::ScriptFlags;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
-
-bitflags! {
-    /// What the first line of a script declares (`#!lua flags=no-writes,allow-oom`).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct ScriptFlags: u8 {
-        /// It has such a line at all: without one, each command is judged when it is called.
-        const DECLARED = 1;
-        /// It does not write.
-        const NO_WRITES = 1 << 1;
-        /// It may run when the memory limit is reached.
-        const ALLOW_OOM = 1 << 2;
-        /// It may run on a replica that lost its master.
-        const ALLOW_STALE = 1 << 3;
-        /// It must not run in a cluster.
-        const NO_CLUSTER = 1 << 4;
-        /// It may touch keys of several slots.
-        const ALLOW_CROSS_SLOT_KEYS = 1 << 5;
-    }
-}
-
-/// The flags by the names Redis gives them.
-const FLAG_NAMES: [(&str, ScriptFlags); 5] = [
-    ("no-writes", ScriptFlags::NO_WRITES),
-    ("allow-oom", ScriptFlags::ALLOW_OOM),
-    ("allow-stale", ScriptFlags::ALLOW_STALE),
-    ("no-cluster", ScriptFlags::NO_CLUSTER),
-    ("allow-cross-slot-keys", ScriptFlags::ALLOW_CROSS_SLOT_KEYS),
-];
 
 /// Names a script while it is known. The number of a forgotten script is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -150,13 +150,16 @@ pub struct Counts {
     pub rows: u64,
     /// Keys.
     pub keys: u64,
+    /// Libraries of functions; told only if there are any.
+    pub libraries: u64,
 }
 
 impl Counts {
-    /// The bytes: six numbers of eight bytes.
+    /// The bytes: six numbers of eight bytes, and a seventh if there are libraries.
     pub fn encode(&self) -> Vec<u8> {
-        let Counts { blocks, things, tables, views, rows, keys } = *self;
-        [blocks, things, tables, views, rows, keys].iter().flat_map(|n| n.to_le_bytes()).collect()
+        let Counts { blocks, things, tables, views, rows, keys, libraries } = *self;
+        let always = [blocks, things, tables, views, rows, keys];
+        always.iter().chain((libraries > 0).then_some(&libraries)).flat_map(|n| n.to_le_bytes()).collect()
     }
 
     /// Are these the bytes of the same counts?

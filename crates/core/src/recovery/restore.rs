@@ -195,8 +195,9 @@ impl Loader<'_> {
     }
 
     fn end(&mut self, payload: &[u8], blocks: u64) -> Decoded<()> {
-        let Loading { tables, views, rows, .. } = self.loading;
-        let counts = Counts { blocks, things: self.things.len() as u64, tables, views, rows, keys: self.keys };
+        let Loading { tables, views, libraries, rows, .. } = self.loading;
+        let counts =
+            Counts { blocks, things: self.things.len() as u64, tables, views, rows, keys: self.keys, libraries };
         if self.empty > 0 {
             return Err(Malformed("a collection without elements"));
         }

@@ -1,7 +1,8 @@
-//! Tables in a checkpoint: definitions, sequences, views and rows under their ids, out and in.
+//! Tables in a checkpoint: definitions, sequences, views, libraries and rows under their ids, out and in.
 //!
 //! ```text
 //! definitions   0 catalog: version, last table, last index    1 table: sequence, definition    2 view: name, statement
+//!               3 library
 //! rows          table, then for each row: its id less the one before, length, bytes
 //! ```
 
@@ -10,6 +11,7 @@ use super::writer::Writer;
 use crate::engine::{Access, Cursor, ReadError, View};
 use crate::error::{Code, Error, Result};
 use crate::table::catalog::{Catalog, Marks, TableDef, TableId, ViewDef};
+use crate::table::library::LibraryDef;
 use crate::table::row_id::RowId;
 use crate::txn::Tables;
 use crate::value::codec::{self, Decoded, Malformed};
@@ -132,6 +134,12 @@ impl Saved {
             writer.counts.views += 1;
             write_if_full(&mut out, writer)?;
         }
+        for library in self.catalog.libraries.iter() {
+            out.push(3);
+            library.encode(&mut out);
+            writer.counts.libraries += 1;
+            write_if_full(&mut out, writer)?;
+        }
         writer.block(Kind::Definitions, &out)
     }
 }
@@ -154,6 +162,8 @@ pub struct Loading {
     pub tables: u64,
     /// Views so far.
     pub views: u64,
+    /// Libraries so far.
+    pub libraries: u64,
     /// Rows so far.
     pub rows: u64,
 }
@@ -180,6 +190,15 @@ impl Loading {
                     let view = ViewDef { name: name.clone(), sql };
                     tables.restore_view(&name, Some(&view)).map_err(|_| MISFIT)?;
                     self.views += 1;
+                }
+                3 => {
+                    let library = LibraryDef::decode(input)?;
+                    if tables.catalog.libraries.get(&library.name).is_some() {
+                        return Err(Malformed("a library twice"));
+                    }
+                    let name = library.name.clone();
+                    tables.restore_library(&name, Some(Arc::new(library))).map_err(|_| MISFIT)?;
+                    self.libraries += 1;
                 }
                 _ => return Err(Malformed("an unknown definition")),
             }

@@ -5,6 +5,8 @@ use super::tests::Client;
 use super::*;
 use crate::env::Xoshiro;
 use crate::env::simulated::{Operation, SimulatedFiles};
+use crate::procedure::payload;
+use crate::table::library::{Libraries, LibraryDef};
 use std::io::ErrorKind;
 
 /// The state as a crash test compares it.
@@ -46,7 +48,7 @@ fn step(random: &mut Xoshiro, client: &Client) -> Reply {
     let longest = if random.below(8) == 0 { 3000 } else { 40 };
     let value = "v".repeat(1 + random.below(longest) as usize);
     let call = |args: &[&str]| client.call(args);
-    match random.below(22) {
+    match random.below(25) {
         0..3 => call(&["SET", &n, &value]),
         3 => call(&["RPUSH", "list", &value]),
         4 => call(&["LPOP", "list"]),
@@ -73,7 +75,42 @@ fn step(random: &mut Xoshiro, client: &Client) -> Reply {
             client.store.shared.saver.ring();
             Reply::Ok
         }
+        21 => call(&["FUNCTION", "LOAD", "REPLACE", &library(&n, &value)]),
+        22 => match random.below(4) {
+            0 => call(&["FUNCTION", "FLUSH"]),
+            1 => call(&["FUNCTION", "DELETE", &format!("lib{}", random.below(4))]),
+            _ => call(&["FCALL", &format!("f{}", random.below(4)), "1", &n]),
+        },
+        23 => {
+            let mut libraries = Libraries::default();
+            for n in [&n, "12"] {
+                let (name, code) = (n.into(), library(n, &value).into_bytes().into());
+                libraries.put(Arc::new(LibraryDef { name, code, functions: Vec::new() })).unwrap();
+            }
+            let policy = [&b"FLUSH"[..], b"REPLACE", b"APPEND"][random.below(3) as usize];
+            let args: [&[u8]; 4] = [b"FUNCTION", b"RESTORE", &payload::write(&libraries), policy];
+            client.store.enter().execute(client.session, &args)
+        }
         _ => call(&["SWAPDB", "0", "1"]),
+    }
+}
+
+/// One of four libraries, with a text of its own.
+fn library(n: &str, text: &str) -> String {
+    let n = n.len() * 2 + n.parse::<usize>().unwrap_or(0) % 2 - 2;
+    format!(
+        "#!lua name=lib{n}\nredis.register_function{{function_name = 'f{n}', description = '{text}', callback = \
+         function(keys) return redis.call('INCR', keys[1]) end}}"
+    )
+}
+
+/// All functions of a store can be called when it has been opened.
+fn call_all(client: &Client, what: &str) {
+    let libraries: Vec<_> = client.store.enter().state().tables.catalog.libraries.iter().cloned().collect();
+    for function in libraries.iter().flat_map(|library| &library.functions) {
+        let reply = client.call(&["FCALL_RO", &function.name, "0"]);
+        let Reply::Error(error) = reply else { panic!("{what}: {reply:?}") };
+        assert_eq!("Can not execute a script with write flag using *_ro command.", error.message, "{what}");
     }
 }
 
@@ -138,6 +175,7 @@ fn a_crash_at_any_moment_leaves_a_beginning_with_all_that_was_promised() {
             files = after;
             let client = open(&files).unwrap_or_else(|error| panic!("seed {seed}, life {life}: {error:?}"));
             judge(state_of(&client.store), &states, promised, &format!("seed {seed}, life {life}"));
+            call_all(&client, &format!("seed {seed}, life {life}"));
         }
     }
 }

@@ -2,7 +2,8 @@
 //! be asked of a store without the baton.
 
 use crate::error::{Code, Error, Result};
-use crate::procedure::{Watch, budget};
+use crate::procedure::Watch;
+use crate::procedure::budget::{self, Kind};
 use crate::reply::Reply;
 use crate::session::SessionId;
 use crate::state::State;
@@ -55,13 +56,13 @@ impl Overrun {
                 Code::Busy,
                 format!("Peryton is busy running a statement. You can only call CANCEL {id} or CLIENT KILL ID {id}."),
             ),
-            _ => budget::busy(),
+            _ => budget::busy(if self.scripts.is_function() { Kind::Function } else { Kind::Script }),
         }
     }
 
     /// Ends the running script soon, unless it has written: what SCRIPT KILL answers.
     pub fn kill_script(&self) -> Result<()> {
-        self.scripts.kill()
+        self.scripts.kill(Kind::Script)
     }
 
     /// Ends the statement of a session soon, as far as it runs now; what it wrote is taken back. False: it has none.
@@ -69,12 +70,13 @@ impl Overrun {
         self.statements.cancel(session)
     }
 
-    /// The reply to a request that ends what runs: SCRIPT KILL, FUNCTION KILL, CANCEL and CLIENT KILL ID. None: the
-    /// request needs the baton.
+    /// The reply to a request that ends what runs or tells of it: SCRIPT KILL, FUNCTION KILL, FUNCTION STATS, CANCEL and
+    /// CLIENT KILL ID. None: the request needs the baton.
     pub fn answer(&self, args: &[&[u8]]) -> Option<Reply> {
         self.running_for()?;
         Some(match Ending::of(args)? {
-            Ending::Script => self.kill_script().map_or_else(Reply::Error, |()| Reply::Ok),
+            Ending::Procedure(kind) => self.scripts.kill(kind).map_or_else(Reply::Error, |()| Reply::Ok),
+            Ending::Told => self.told(),
             // Others than the one whose statement runs can only be ended with the baton.
             Ending::Statement(id) => self.cancel(id).then_some(Reply::Int(1))?,
             Ending::Client(id) => {
@@ -82,6 +84,14 @@ impl Overrun {
                 Reply::Int(1)
             }
         })
+    }
+
+    /// What FUNCTION STATS answers while a function runs; while a script does, that the store is busy.
+    fn told(&self) -> Reply {
+        let Some(running) = self.scripts.function() else { return self.busy().into() };
+        let duration_ms = self.now_ns().saturating_sub(running.since_ns) / 1_000_000;
+        // Only whoever has the baton may count libraries; what was there when the function began is.
+        crate::command::function::describe_run(Some((&running, duration_ms)), self.scripts.counts())
     }
 
     /// May a request be answered without the baton, if something runs?
@@ -95,9 +105,12 @@ impl Overrun {
     }
 }
 
-/// What a request would end.
+/// What a request would end, or ask.
 enum Ending {
-    Script,
+    /// The script or function that runs.
+    Procedure(Kind),
+    /// Nothing: it asks what runs.
+    Told,
     /// The statement of this session.
     Statement(SessionId),
     /// This session, and its statement first.
@@ -109,9 +122,9 @@ impl Ending {
         let is = |arg: &[u8], word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
         let number = |arg: &[u8]| std::str::from_utf8(arg).ok()?.parse().ok();
         match args {
-            [command, what] if is(what, "KILL") && (is(command, "SCRIPT") || is(command, "FUNCTION")) => {
-                Some(Ending::Script)
-            }
+            [command, what] if is(command, "SCRIPT") && is(what, "KILL") => Some(Ending::Procedure(Kind::Script)),
+            [command, what] if is(command, "FUNCTION") && is(what, "KILL") => Some(Ending::Procedure(Kind::Function)),
+            [command, what] if is(command, "FUNCTION") && is(what, "STATS") => Some(Ending::Told),
             [command, id] if is(command, "CANCEL") => number(id).map(Ending::Statement),
             [command, what, by, id] if is(command, "CLIENT") && is(what, "KILL") && is(by, "ID") => {
                 number(id).map(Ending::Client)

@@ -1,6 +1,7 @@
-//! The catalog: definitions of tables, columns, indexes and views, and the version that grows at each change of them.
+//! The catalog: definitions of tables, columns, indexes, views and libraries, and the version that grows at each change of them.
 
 use super::datum::{Datum, damaged, put_bytes, put_varint, take, take_bytes, take_varint};
+use super::library::Libraries;
 use super::types::{Collation, ColumnType, Storage};
 use crate::error::{Code, Error, Result};
 use crate::limits;
@@ -349,6 +350,8 @@ pub struct Catalog {
     views: BTreeMap<String, Arc<ViewDef>>,
     /// The bounds of the tables that have one, so that writes to others need no look.
     bounds: BTreeMap<TableId, Bound>,
+    /// The libraries of functions; they have a version of their own.
+    pub libraries: Libraries,
 }
 
 impl Catalog {

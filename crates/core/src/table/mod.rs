@@ -7,6 +7,7 @@ pub(crate) mod decimal;
 pub mod heap;
 mod json;
 pub mod key;
+pub mod library;
 pub mod page;
 pub mod row;
 pub mod row_id;

@@ -6,6 +6,7 @@
 //! table    0 row: table, operation      1 definition: table, definition      2 dropped: table
 //!          3 truncated: table            4 raised sequence: table, number
 //!          5 view: name, statement       6 view dropped: name
+//!          7 library                     8 library deleted: name
 //! ```
 //! Counts and databases are numbers of 7 bits a byte, keys are preceded by their length (`value/codec.rs`).
 
@@ -13,8 +14,10 @@ use super::{Effect, TableChange, Tables};
 use crate::engine::RowOp;
 use crate::keyspace::{Change, Changes, Keyspace};
 use crate::table::catalog::{TableDef, TableId, ViewDef};
+use crate::table::library::{LibraryDef, take_name};
 use crate::value::codec::{self, Decoded, Malformed};
 use crate::value::{Op, Thresholds};
+use std::sync::Arc;
 
 /// Has the effect anything to do again?
 #[inline]
@@ -57,6 +60,14 @@ fn encode_table_change(change: &TableChange, out: &mut Vec<u8>) {
             out.push(if now.is_some() { 5 } else { 6 });
             codec::put_bytes(out, name.as_bytes());
             now.iter().for_each(|view| codec::put_bytes(out, view.sql.as_bytes()));
+        }
+        TableChange::Library { now: Some(library), .. } => {
+            out.push(7);
+            library.encode(out);
+        }
+        TableChange::Library { name, now: None, .. } => {
+            out.push(8);
+            codec::put_bytes(out, name.as_bytes());
         }
         TableChange::Truncated { table, .. } => {
             out.push(3);
@@ -116,8 +127,10 @@ pub fn replay(mut record: &[u8], keyspace: &mut Keyspace, tables: &mut Tables) -
 
 fn replay_table_change(record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
     let kind = codec::take_byte(record)?;
-    if matches!(kind, 5 | 6) {
-        return replay_view(kind, record, tables);
+    match kind {
+        5 | 6 => return replay_view(kind, record, tables),
+        7 | 8 => return replay_library(kind, record, tables),
+        _ => {}
     }
     let table = u32::try_from(codec::take_number(record)?).map(TableId).map_err(|_| Malformed("no such table"))?;
     let result = match kind {
@@ -147,6 +160,18 @@ fn replay_view(kind: u8, record: &mut &[u8], tables: &mut Tables) -> Decoded<()>
         _ => None,
     };
     tables.restore_view(&name, view.as_ref()).map_err(|_| Malformed("a view in the place of a table"))
+}
+
+fn replay_library(kind: u8, record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
+    let (name, library) = match kind {
+        7 => {
+            let library = LibraryDef::decode(record)?;
+            (library.name.clone(), Some(Arc::new(library)))
+        }
+        _ => (take_name(record)?, None),
+    };
+    let misfit = |_| Malformed("a library with functions of another");
+    tables.restore_library(&name, library).map_err(misfit)
 }
 
 fn take_text(record: &mut &[u8]) -> Decoded<String> {

@@ -3,7 +3,7 @@
 //! From the bottom: [`heap`] (its memory), [`shared`] (what its functions share), [`stack`] (the border between Lua and
 //! Rust, with the rules that keep either from unwinding through the other), the libraries ([`api`] is the table `redis`,
 //! then [`cjson`], [`cmsgpack`], [`structs`], [`strings`] over [`pattern`], [`random`]), [`sandbox`] (what scripts see),
-//! and [`state`] (the interpreter).
+//! [`state`] (the interpreter) and [`library`] (functions that stay).
 //!
 //! `mlua-sys` is used without `mlua` on top: a call of a command from a script costs little more than the command then,
 //! and there is one set of rules at the border instead of two.
@@ -13,6 +13,7 @@ mod cjson;
 mod cmsgpack;
 mod convert;
 mod heap;
+mod library;
 mod number;
 mod pattern;
 mod random;
@@ -28,4 +29,5 @@ mod structs;
 #[cfg(test)]
 mod tests;
 
+pub use library::{FunctionId, Limits};
 pub use state::Lua;

@@ -5,7 +5,7 @@
 //! passes from one script to the next but the settings of `cjson` and the state of `math.random`, as in Redis.
 
 use super::stack::{Answer, Fault, Kind, Stack, entry};
-use super::{api, cjson, cmsgpack, random, strings, structs};
+use super::{api, cjson, cmsgpack, library, random, strings, structs};
 use mlua_sys as ffi;
 
 /// The version of Redis whose scripting is spoken.
@@ -16,8 +16,8 @@ const PRELUDE: &str = include_str!("prelude.lua");
 /// The prelude's name in messages and frames; scripts' errors are not blamed on it.
 pub const PRELUDE_NAME: &std::ffi::CStr = c"=peryton";
 
-/// Opens Lua's libraries and pushes the environment of scripts, the table of their globals that it guards, and the table
-/// of what stands behind each guard.
+/// Opens Lua's libraries and pushes the environment of scripts, the table of their globals that it guards, the table of
+/// what stands behind each guard, and the metatable of a library's environment while it is loaded.
 pub fn open(stack: Stack<'_>) -> Result<(), Fault> {
     let libraries: [ffi::lua_CFunction; 5] =
         [ffi::luaopen_base, ffi::luaopen_table, ffi::luaopen_string, ffi::luaopen_math, ffi::luaopen_bit];
@@ -28,7 +28,7 @@ pub fn open(stack: Stack<'_>) -> Result<(), Fault> {
     }
     super::state::load(stack, PRELUDE.as_bytes(), PRELUDE_NAME)?;
     push_native(stack)?;
-    stack.call(1, 3)
+    stack.call(1, 4)
 }
 
 /// Pushes the table through which the prelude gets at our own functions.
@@ -63,7 +63,23 @@ fn push_native(stack: Stack<'_>) -> Result<(), Fault> {
         &[("pack", entry!(structs::pack)), ("unpack", entry!(structs::unpack)), ("size", entry!(structs::size))],
     );
     stack.set_field(-2, "struct");
+    push_library(stack, &[("register_function", entry!(library::register_function)), ("log", entry!(api::log))]);
+    push_constants(stack, &LOG_LEVELS);
+    stack.set_field(-2, "library");
     Ok(())
+}
+
+const LOG_LEVELS: [(&str, f64); 4] =
+    [("LOG_DEBUG", 0.0), ("LOG_VERBOSE", 1.0), ("LOG_NOTICE", 2.0), ("LOG_WARNING", 3.0)];
+
+/// Adds numbers, and the version of Redis, to the table on top.
+fn push_constants(stack: Stack<'_>, numbers: &[(&str, f64)]) {
+    for (name, number) in numbers.iter().chain(&[("REDIS_VERSION_NUM", REDIS_VERSION_NUM)]) {
+        stack.push_number(*number);
+        stack.set_field(-2, name);
+    }
+    stack.push_text(REDIS_VERSION);
+    stack.set_field(-2, "REDIS_VERSION");
 }
 
 fn push_redis(stack: Stack<'_>) {
@@ -84,24 +100,10 @@ fn push_redis(stack: Stack<'_>) {
             ("debug", entry!(api::debug)),
         ],
     );
-    let numbers = [
-        ("LOG_DEBUG", 0.0),
-        ("LOG_VERBOSE", 1.0),
-        ("LOG_NOTICE", 2.0),
-        ("LOG_WARNING", 3.0),
-        ("REPL_NONE", 0.0),
-        ("REPL_AOF", 1.0),
-        ("REPL_SLAVE", 2.0),
-        ("REPL_REPLICA", 2.0),
-        ("REPL_ALL", 3.0),
-        ("REDIS_VERSION_NUM", REDIS_VERSION_NUM),
-    ];
-    for (name, number) in numbers {
-        stack.push_number(number);
-        stack.set_field(-2, name);
-    }
-    stack.push_text(REDIS_VERSION);
-    stack.set_field(-2, "REDIS_VERSION");
+    push_constants(stack, &LOG_LEVELS);
+    let numbers =
+        [("REPL_NONE", 0.0), ("REPL_AOF", 1.0), ("REPL_SLAVE", 2.0), ("REPL_REPLICA", 2.0), ("REPL_ALL", 3.0)];
+    push_constants(stack, &numbers);
 }
 
 /// Pushes a table of functions.

@@ -1,6 +1,7 @@
 //! What the functions of one interpreter share: its memory, its host while a script runs, the state of `math.random`.
 
 use super::heap::Heap;
+use super::library::Loading;
 use super::random::Random;
 use crate::procedure::{Host, Watch};
 use std::cell::Cell;
@@ -21,6 +22,10 @@ pub struct Shared {
     pub error_place: Cell<Option<(String, i32)>>,
     /// Depth of Lua functions called back from Rust.
     pub callbacks: Cell<usize>,
+    /// What the library that is being loaded has registered.
+    pub loading: Cell<Option<Loading>>,
+    /// When a library that is being loaded must be done, on the monotonic clock; 0: there is no such time.
+    pub deadline_ns: Cell<u64>,
     host: Cell<Option<NonNull<dyn Host>>>,
 }
 
@@ -34,6 +39,8 @@ impl Shared {
             random: Cell::new(Random::default()),
             error_place: Cell::new(None),
             callbacks: Cell::new(0),
+            loading: Cell::new(None),
+            deadline_ns: Cell::new(0),
             host: Cell::new(None),
         }
     }
@@ -53,6 +60,17 @@ impl Shared {
         self.host.set(Some(host));
         let _back = Back(self);
         run()
+    }
+
+    /// Must what runs end, because somebody killed it or its time is over?
+    #[inline]
+    pub fn must_end(&self) -> bool {
+        self.watch.is_killed() || self.deadline_ns.get() != 0 && self.is_late()
+    }
+
+    #[cold]
+    fn is_late(&self) -> bool {
+        self.with_host(|host| host.monotonic_ns()).is_some_and(|now_ns| now_ns > self.deadline_ns.get())
     }
 
     /// Gives the host to a function; None when no script runs, or the host is in use further up.

@@ -5,7 +5,8 @@
 //! **Its frame.** `return redis.call(...)` is a tail call: LuaJIT gives the callee the caller's frame, and an error of the
 //! callee could no longer tell the script's line (the original Lua keeps the frame when the callee is a C function).
 //! Only one result of a script counts, so at its outermost level `return f(x)` means what `return (f(x))` means, and that
-//! is no tail call. Inner functions keep their tail calls: recursion may rest on them.
+//! is no tail call. Inner functions keep their tail calls: recursion may rest on them; but `return redis.call(...)` has one
+//! result at any level, unless `redis` is something else there.
 //!
 //! **Its variables.** A script reaches a global variable through two guards (see `prelude.lua`), which costs more than
 //! calling a command. A variable that the script's text never assigns may stand in an environment of the script's own
@@ -41,23 +42,36 @@ impl Source {
     pub fn new(text: &[u8]) -> Source {
         let tokens = tokens(text);
         let mut source = Source { text: Vec::new(), uses: BTreeMap::new(), keeps_lists: true };
-        let (mut nesting, mut copied) = (Nesting::default(), 0);
+        let mut nesting = Nesting::default();
+        // Where returned calls are, and whether they are good ones only if `redis` is what it seems.
+        let mut calls = Vec::new();
         for at in 0..tokens.len() {
             let token = &tokens[at];
             if token.is_name() && !tokens.before(at, &[".", ":"]) {
                 source.note(&tokens, at, nesting.is_in_brackets());
             }
             nesting.enter(token.bytes);
-            if token.bytes == b"return"
-                && nesting.functions == 0
+            let is_return = token.bytes == b"return" && !token.is_string;
+            let is_inner = nesting.functions > 0;
+            if is_return
+                && (!is_inner || is_redis_call(&tokens, at + 1))
                 && let Some((start, end)) = returned_call(&tokens[at + 1..])
             {
-                source.text.extend_from_slice(&text[copied..start]);
-                source.text.push(b'(');
-                source.text.extend_from_slice(&text[start..end]);
-                source.text.push(b')');
-                copied = end;
+                calls.push((start, end, is_inner));
             }
+        }
+        let is_redis_itself = source.uses.get(&b"redis"[..]) == Some(&Use::Fields);
+        let mut copied = 0;
+        for (start, end, is_inner) in calls {
+            // Calls in functions within a returned call are within its parentheses.
+            if start < copied || is_inner && !is_redis_itself {
+                continue;
+            }
+            source.text.extend_from_slice(&text[copied..start]);
+            source.text.push(b'(');
+            source.text.extend_from_slice(&text[start..end]);
+            source.text.push(b')');
+            copied = end;
         }
         source.text.extend_from_slice(&text[copied..]);
         source
@@ -86,6 +100,13 @@ impl Source {
             _ => true,
         };
     }
+}
+
+/// Does `redis.call(...)` or `redis.pcall(...)`, and nothing behind it, stand at `at`?
+fn is_redis_call(tokens: &[Token<'_>], at: usize) -> bool {
+    let is_call = tokens.is(at, &["redis"]) && tokens.is(at + 1, &["."]) && tokens.is(at + 2, &["call", "pcall"]);
+    let close = (is_call && tokens.is(at + 3, &["("])).then(|| tokens.closing(at + 3)).flatten();
+    close.is_some_and(|close| tokens.is(close + 1, &["end", "else", "elseif", "until", ";"]))
 }
 
 /// Where the single expression that `tokens` begin with starts and ends, if it may be a call.

@@ -1,10 +1,11 @@
 //! The interpreter: made once, compiles each script once, runs it with its keys and arguments.
 
 use super::convert::{FIELDS, Reader, c_text};
-use super::sandbox;
+use super::library::Places;
 use super::shared::Shared;
 use super::source::{Source, Use};
 use super::stack::{Answer, Fault, Kind, Stack, entry, push_error_table};
+use super::{library, sandbox};
 use crate::error::{Code, Error, Result};
 use crate::procedure::budget::Interrupt;
 use crate::procedure::{Call, Host, Language, Outcome, Script, ScriptId, Watch};
@@ -20,12 +21,16 @@ const HANDLER: c_int = 1;
 const GLOBALS: c_int = 2;
 /// From guards to what they guard.
 const BEHIND: c_int = 3;
+/// The metatable of a library's environment while it is loaded.
+pub(super) const LOADING: c_int = 4;
+/// Functions of libraries, by their number.
+pub(super) const FUNCTIONS: c_int = 5;
 /// Compiled scripts, by their number plus one.
-const SCRIPTS: c_int = 4;
+const SCRIPTS: c_int = 6;
 /// What scripts have as KEYS and ARGV: always the same two tables.
-const KEYS: c_int = 5;
-const ARGV: c_int = 6;
-const FIRST_FIELD: c_int = 7;
+const KEYS: c_int = 7;
+const ARGV: c_int = 8;
+const FIRST_FIELD: c_int = 9;
 const BASE: c_int = FIRST_FIELD + FIELDS.len() as c_int - 1;
 
 /// Name of scripts in messages.
@@ -77,6 +82,8 @@ pub struct Lua {
     shared: NonNull<Shared>,
     /// Compiled scripts by number.
     compiled: Vec<Option<Compiled>>,
+    /// Numbers of the functions of libraries.
+    pub(super) places: Places,
     /// Elements that KEYS and ARGV have from the last run.
     listed: (usize, usize),
     /// Collect garbage when so much is in use, bytes.
@@ -96,7 +103,15 @@ impl Lua {
         // SAFETY: the allocator keeps C's contract, and its data lives until `drop`.
         let l = unsafe { ffi::lua_newstate(allocate, shared.as_ptr().cast()) };
         let l = NonNull::new(l).expect("memory is not refused to Rust");
-        let mut lua = Lua { l, shared, compiled: Vec::new(), listed: (0, 0), collect_at: 0, interrupt: 0 };
+        let mut lua = Lua {
+            l,
+            shared,
+            compiled: Vec::new(),
+            places: Places::default(),
+            listed: (0, 0),
+            collect_at: 0,
+            interrupt: 0,
+        };
         lua.shared().heap.set_limit(usize::MAX);
         if sandbox::open(lua.stack()).is_err() {
             let message = String::from_utf8_lossy(lua.stack().bytes(-1).unwrap_or_default()).into_owned();
@@ -105,6 +120,16 @@ impl Lua {
         lua.lay_base();
         lua.collect();
         lua.interrupt = watch.set_interrupt(Box::new(Hook(l)));
+        lua
+    }
+
+    /// [`Lua::new`] for functions, which get keys and arguments as theirs and not as KEYS and ARGV.
+    pub fn for_functions(watch: Arc<Watch>) -> Self {
+        let lua = Lua::new(watch);
+        for name in ["KEYS", "ARGV"] {
+            lua.stack().push_nil();
+            lua.stack().set_field(GLOBALS, name);
+        }
         lua
     }
 
@@ -118,6 +143,9 @@ impl Lua {
         stack.replace(ffi::LUA_GLOBALSINDEX);
         stack.remove(HANDLER + 1);
         stack.push_table(0, 0);
+        stack.push_copy(-1);
+        stack.set_element(ffi::LUA_REGISTRYINDEX, library::FUNCTIONS_KEY);
+        stack.push_table(0, 0);
         for name in ["KEYS", "ARGV"] {
             stack.push_table(4, 0);
             stack.push_copy(-1);
@@ -126,14 +154,15 @@ impl Lua {
         FIELDS.iter().for_each(|field| stack.push_text(field));
         debug_assert_eq!(BASE, stack.top());
         debug_assert_eq!(Kind::Table, stack.kind(GLOBALS));
+        debug_assert_eq!(Kind::Table, stack.kind(LOADING));
     }
 
-    fn stack(&self) -> Stack<'_> {
+    pub(super) fn stack(&self) -> Stack<'_> {
         // SAFETY: the thread is live as long as self, and no Lua code runs: whoever runs some holds `&mut self`.
         unsafe { Stack::new(self.l.as_ptr()) }
     }
 
-    fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &Shared {
         // SAFETY: it lives as long as self and is only ever shared.
         unsafe { self.shared.as_ref() }
     }
@@ -157,6 +186,13 @@ impl Lua {
     fn bind_globals(&self, source: &Source) {
         let stack = self.stack();
         stack.push_table(0, source.uses.len());
+        self.fill_environment(source);
+        stack.set_environment(-2);
+    }
+
+    /// Makes an environment of the table on top.
+    pub(super) fn fill_environment(&self, source: &Source) {
+        let stack = self.stack();
         if stack.get_metatable(ffi::LUA_GLOBALSINDEX) {
             stack.set_metatable(-2);
         }
@@ -171,18 +207,17 @@ impl Lua {
             }
             stack.set_field(-2, name);
         }
-        stack.set_environment(-2);
     }
 
-    /// Runs the function on top; its result, or the error, is on top then. False for an error.
-    fn execute(&self, host: &mut dyn Host) -> bool {
+    /// Runs the function below `args` arguments; its result, or the error, is on top then. False for an error.
+    pub(super) fn execute(&self, host: &mut dyn Host, args: c_int) -> bool {
         let shared = self.shared();
         shared.error_place.set(None);
         shared.protocol.set(2);
         let status = shared.lend(host, || {
             shared.heap.set_strict(true);
-            // SAFETY: the function is on top and the handler in its place; errors are caught by the protected call.
-            let status = unsafe { ffi::lua_pcall(self.l.as_ptr(), 0, 1, HANDLER) };
+            // SAFETY: the function and its arguments are on top and the handler in its place; errors are caught by the protected call.
+            let status = unsafe { ffi::lua_pcall(self.l.as_ptr(), args, 1, HANDLER) };
             shared.heap.set_strict(false);
             status
         });
@@ -190,8 +225,8 @@ impl Lua {
     }
 
     /// What the error on top means for the caller of the script.
-    fn failure(&self, sha: &[u8; 40]) -> Outcome {
-        let name = String::from_utf8_lossy(sha);
+    fn failure(&self, name: &[u8]) -> Outcome {
+        let name = String::from_utf8_lossy(name);
         let (stack, place) = (self.stack(), self.shared().error_place.take());
         let place = place.map(|(source, line)| format!(" script: {}, on {source}:{line}.", name));
         let mut counted = false;
@@ -218,10 +253,30 @@ impl Lua {
         Outcome { reply: reply.into(), counted }
     }
 
-    fn out_of_memory(sha: &[u8; 40]) -> Outcome {
-        let name = String::from_utf8_lossy(sha);
+    pub(super) fn out_of_memory(name: &[u8]) -> Outcome {
+        let name = String::from_utf8_lossy(name);
         let error = Error::err(format!("Error running script {}, not enough memory", name));
         Outcome { reply: error.into(), counted: false }
+    }
+
+    /// Runs the function below `args` arguments, on top, and makes a reply of what it gives. The watch shows it until then.
+    pub(super) fn run_function(&self, host: &mut dyn Host, args: c_int, call: &Call<'_>) -> Outcome {
+        let _running = Running::begin(&self.shared().watch, call);
+        if self.execute(host, args) {
+            let mut reader = Reader::new(self.stack(), FIRST_FIELD, self.shared().protocol.get());
+            let reply = reader.read();
+            return Outcome { reply, counted: reader.counted };
+        }
+        self.failure(call.name)
+    }
+
+    /// Ends a run: the stack is as before, and garbage that has gathered is collected.
+    #[inline]
+    pub(super) fn tidy(&mut self) {
+        self.stack().set_top(BASE);
+        if self.memory() >= self.collect_at {
+            self.collect();
+        }
     }
 
     /// Collects garbage and sets when to do so again: between scripts if possible, where a whole collection is cheaper
@@ -289,21 +344,12 @@ impl Language for Lua {
             .and_then(|()| self.fill_list(ARGV, call.args, self.listed.1));
         let keeps_lists = self.compiled.get(id.0 as usize).copied().flatten().is_some_and(|script| script.keeps_lists);
         let outcome = if lists.is_err() || !shared.heap.has_room(0) {
-            Self::out_of_memory(call.sha)
+            Self::out_of_memory(call.name)
         } else {
             stack.get_element(SCRIPTS, place_of(id));
-            shared.watch.begin(call.now_ns);
-            let running = Running(&shared.watch);
-            let outcome = if self.execute(host) {
-                let mut reader = Reader::new(stack, FIRST_FIELD, shared.protocol.get());
-                let reply = reader.read();
-                Outcome { reply, counted: reader.counted }
-            } else {
-                self.failure(call.sha)
-            };
-            drop(running);
-            outcome
+            self.run_function(host, 0, call)
         };
+        let stack = self.stack();
         stack.set_top(BASE);
         let bytes: usize = call.keys.iter().chain(call.args).map(|item| item.len()).sum();
         let must_clear = lists.is_err() || !keeps_lists || bytes > LISTED_BYTES_MAX;
@@ -312,9 +358,7 @@ impl Language for Lua {
             stack.clear_table(ARGV);
         }
         self.listed = if must_clear { (0, 0) } else { (call.keys.len(), call.args.len()) };
-        if self.memory() >= self.collect_at {
-            self.collect();
-        }
+        self.tidy();
         outcome
     }
 
@@ -325,6 +369,17 @@ impl Language for Lua {
 
 /// A run that the watch shows, until its reply is read, whatever happens.
 struct Running<'a>(&'a Watch);
+
+impl<'a> Running<'a> {
+    fn begin(watch: &'a Watch, call: &'a Call<'_>) -> Running<'a> {
+        match call.words {
+            None => watch.begin(call.now_ns),
+            // SAFETY: the name and the words are borrowed for as long as this lives, and its end is the run's.
+            Some(words) => unsafe { watch.begin_function(call.now_ns, call.name, words) },
+        }
+        Running(watch)
+    }
+}
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {

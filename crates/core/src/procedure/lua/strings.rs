@@ -61,7 +61,7 @@ pub fn match_(stack: Stack<'_>) -> Answer {
 
 /// Pushes what the first match gives: its place and captures for `find`, captures or all of it for `match`.
 fn search(stack: Stack<'_>, text: &[u8], pattern: &[u8], from: usize, find: bool) -> Answer {
-    let go_on = || !stack.shared().watch.is_killed();
+    let go_on = || !stack.shared().must_end();
     let anchored = pattern.first() == Some(&b'^');
     let mut matcher = Matcher::new(text, &pattern[anchored as usize..], &go_on);
     for begin in from..=text.len() {
@@ -125,7 +125,7 @@ fn gmatch_next(stack: Stack<'_>) -> Answer {
     let upvalue = ffi::lua_upvalueindex;
     let (text, pattern) = (stack.string_argument(upvalue(1))?, stack.string_argument(upvalue(2))?);
     let from = stack.number(upvalue(3)).unwrap_or_default() as usize;
-    let go_on = || !stack.shared().watch.is_killed();
+    let go_on = || !stack.shared().must_end();
     let mut matcher = Matcher::new(text, pattern, &go_on);
     for begin in from..=text.len() {
         if let Some(end) = matcher.match_at(begin)? {
@@ -148,7 +148,7 @@ pub fn gsub(stack: Stack<'_>) -> Answer {
         _ => return Err(Fault::Argument(3, "string/function/table expected".into())),
     };
     let max = stack.optional_integer(4, i64::MAX)?;
-    let go_on = || !stack.shared().watch.is_killed();
+    let go_on = || !stack.shared().must_end();
     let anchored = pattern.first() == Some(&b'^');
     let mut matcher = Matcher::new(text, &pattern[anchored as usize..], &go_on);
     let mut out = Vec::with_capacity(text.len());

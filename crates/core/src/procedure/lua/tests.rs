@@ -3,6 +3,7 @@
 use super::Lua;
 use super::state::KILLED;
 use crate::error::{Code, Error};
+use crate::procedure::budget::Kind;
 use crate::procedure::{Call, Host, Language, LogLevel, Registry, Watch};
 use crate::reply::Reply;
 use std::collections::HashMap;
@@ -76,7 +77,7 @@ impl Bench {
             return error.into();
         }
         let memory_bytes_max = self.memory_bytes_max;
-        let call = Call { sha: &script.sha, keys, args, now_ns: 1, memory_bytes_max };
+        let call = Call { name: &script.sha, words: None, keys, args, now_ns: 1, memory_bytes_max };
         self.lua.run(&mut self.shop, id, &call).reply
     }
 
@@ -264,7 +265,7 @@ fn a_commands_error_counts_once() {
         let id = bench.registry.add(text.as_bytes()).unwrap().0;
         let script = bench.registry.get(id).unwrap();
         bench.lua.prepare(id, script).unwrap();
-        let call = Call { sha: &script.sha, keys: &[], args: &[], now_ns: 1, memory_bytes_max: 64 << 20 };
+        let call = Call { name: &script.sha, words: None, keys: &[], args: &[], now_ns: 1, memory_bytes_max: 64 << 20 };
         bench.lua.run(&mut bench.shop, id, &call).counted
     };
     assert!(counted("redis.call('nosuch')"));
@@ -385,7 +386,7 @@ fn killed(text: &str) {
         while watch.running_since_ns().is_none() {
             std::thread::yield_now();
         }
-        watch.kill()
+        watch.kill(Kind::Script)
     });
     assert_eq!("ERR Script killed by user with SCRIPT KILL...", bench.error(text), "{text}");
     assert_eq!(Ok(()), killer.join().unwrap());
@@ -708,7 +709,7 @@ fn a_reply_without_end_is_refused() {
 fn a_reply_that_takes_long_can_be_killed() {
     let mut bench = Bench::new();
     let watch = bench.watch.clone();
-    let killer = std::thread::spawn(move || while watch.kill().is_err() {});
+    let killer = std::thread::spawn(move || while watch.kill(Kind::Script).is_err() {});
     let error = bench.error("local t = {1} for i = 1, 22 do t = {t, t} end return t");
     killer.join().unwrap();
     assert_eq!(KILLED, error);
@@ -720,7 +721,7 @@ fn a_flushed_interpreter_leaves_the_new_one_its_interrupt() {
     let old = std::mem::replace(&mut bench.lua, Lua::new(bench.watch.clone()));
     drop(old);
     let watch = bench.watch.clone();
-    let killer = std::thread::spawn(move || while watch.kill().is_err() {});
+    let killer = std::thread::spawn(move || while watch.kill(Kind::Script).is_err() {});
     assert_eq!(KILLED, bench.error("while true do end"));
     killer.join().unwrap();
 }

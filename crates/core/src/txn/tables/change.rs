@@ -4,6 +4,7 @@ use crate::engine::{Changes, Kept, RowOp};
 use crate::keyspace::Wants;
 use crate::reply::Blob;
 use crate::table::catalog::{TableDef, TableId, ViewDef};
+use crate::table::library::LibraryDef;
 use crate::table::row_id::RowId;
 use std::sync::Arc;
 
@@ -44,6 +45,15 @@ pub enum TableChange {
         now: Option<Arc<ViewDef>>,
         /// What it was.
         before: Option<Arc<ViewDef>>,
+    },
+    /// A library of functions was loaded, replaced or deleted.
+    Library {
+        /// Its name.
+        name: String,
+        /// What it is now; None: it is gone.
+        now: Option<Arc<LibraryDef>>,
+        /// What it was.
+        before: Option<Arc<LibraryDef>>,
     },
     /// A table was emptied at once.
     Truncated {
@@ -135,6 +145,13 @@ impl TableChanges {
         };
         self.list.push(TableChange::Definition { table, now: now.cloned(), before });
         kept
+    }
+
+    pub(super) fn note_library(&mut self, name: &str, now: Option<Arc<LibraryDef>>, before: Option<Arc<LibraryDef>>) {
+        self.dirty += 1;
+        if !self.wants.is_empty() {
+            self.list.push(TableChange::Library { name: name.into(), now, before });
+        }
     }
 
     pub(super) fn note_view(&mut self, name: String, now: Option<Arc<ViewDef>>, before: Option<Arc<ViewDef>>) {

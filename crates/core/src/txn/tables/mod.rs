@@ -3,6 +3,7 @@
 mod change;
 mod definition;
 mod index_build;
+mod library;
 mod redo;
 mod scope;
 
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 pub use change::{Before, TableChange, TableChanges};
 pub use index_build::Building;
+pub use library::taken;
 pub use scope::Scope;
 
 /// The catalog and the engine that keeps the rows.
@@ -149,6 +151,11 @@ impl Tables {
         let mut sum = 0u64;
         for view in self.catalog.views() {
             sum = sum.wrapping_add(hash::bytes(format!("{}\0{}", view.name, view.sql).as_bytes()));
+        }
+        for library in self.catalog.libraries.iter() {
+            let mut bytes = Vec::new();
+            library.encode(&mut bytes);
+            sum = sum.wrapping_add(hash::bytes(&bytes));
         }
         for def in self.catalog.tables() {
             let mut bytes = Vec::new();
