@@ -22,6 +22,9 @@ use std::sync::Arc;
 /// Texts whose statements are kept, a power of two.
 const KEPT: usize = 64;
 
+/// A buffer that has held more is not kept, bytes.
+const FOUND_BYTES_KEPT: usize = 1 << 20;
+
 /// Runs statements on a store.
 #[pyclass(frozen, module = "peryton._core")]
 pub struct Statements {
@@ -83,6 +86,9 @@ impl Statements {
             Ok(None) => Ok(None),
             Err(error) => Err(error),
         };
+        if found.memory() > FOUND_BYTES_KEPT {
+            found = Batch::new();
+        }
         self.idle.lock().push(Idle { session, found });
         rows
     }

@@ -271,7 +271,7 @@ impl Sql {
 
     /// The plan by key of a text that ran before, and its place in the cache.
     pub fn known(&self, text: &[u8]) -> Option<(Arc<fast::Plan>, Place)> {
-        if self.fast_path { self.cache.place(text) } else { None }
+        self.cache.place(text)
     }
 
     /// Is the plan at that place in the cache still this one? If so, that counts as a call.

@@ -1,7 +1,8 @@
-//! Single-table statements by key or range, answered without SQLite: a point SELECT costs a third of one through it.
+//! Statements of known shapes, answered without SQLite: a point SELECT costs a third of one through it.
 //!
-//! The shapes are few and closed: columns, one table, `column op value` joined by AND, values that are literals or
-//! parameters, an index that answers all of it. Anything else is SQLite's, also what turns out when a plan runs to need
+//! The shapes are few and closed: `column op value` joined by AND, with values that are literals or parameters; rows of one
+//! table by an index that answers all of it (`select`, `range`, `aggregate`, `write`); groups of a table, and two tables
+//! joined by equal columns (`query`). Anything else is SQLite's, also what turns out when a plan runs to need
 //! SQLite's judgement (`run` says None then). Both ways must give the same rows; a differential test sees to it.
 
 mod accumulator;

@@ -4,9 +4,10 @@ use super::Plan;
 use super::key::{self, Encoded, KeyColumn, KeyValues};
 use super::range;
 use super::read::{Condition, Reader, index_of_all};
+use crate::limits;
 use crate::reply::{Blob, Reply, Rows};
-use crate::sql::executor::reply;
-use crate::sql::run::{Host, Outcome};
+use crate::sql::executor::{check_result_size, reply};
+use crate::sql::run::{Failure, Host, Outcome};
 use crate::sql::table_info::TableInfo;
 use crate::sql::vtab::describe::Step;
 use crate::table::batch::Batch;
@@ -195,9 +196,16 @@ pub fn find(
         Encoded::Unknown => Ok(None),
         Encoded::Never => Ok(Some(())),
         Encoded::Bytes => {
-            host.source().get_many(plan.info.def.id, plan.index, &keys, &mut |_, _, row| visit(row)).map(Some)
+            let mut bytes = 0;
+            let found = host.source().get_many(plan.info.def.id, plan.index, &keys, &mut |_, _, row| {
+                bytes += row.bytes().len() + plan.output.row_bytes();
+                if bytes <= limits::SQL_RESULT_BYTES_MAX {
+                    visit(row);
+                }
+            });
+            found.map_err(Failure::from).and_then(|()| Ok(check_result_size(bytes).map(Some)?))
         }
     };
     host.sql().keys = keys;
-    Ok(result?)
+    result
 }
