@@ -41,8 +41,13 @@ impl Client {
     /// The reply to a request, even if it comes late because it is a read that goes on elsewhere.
     pub fn call(&self, args: &[&str]) -> Reply {
         let reply = self.send(args);
-        let waits = |session: &mut Session| session.blocked.as_ref().is_some_and(|b| b.elsewhere.is_some());
-        if reply == Reply::None && self.store.enter().activate(self.session).is_some_and(|mut a| waits(a.session())) {
+        // A short read elsewhere may have answered before this thread runs again.
+        let comes_late = |session: &mut Session| {
+            !session.outbox.is_empty() || session.blocked.as_ref().is_some_and(|blocked| blocked.elsewhere.is_some())
+        };
+        if reply == Reply::None
+            && self.store.enter().activate(self.session).is_some_and(|mut active| comes_late(active.session()))
+        {
             return self.late();
         }
         reply
