@@ -81,6 +81,18 @@ pub const READ_KEYS_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const VIEW_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Deepest nesting of SQL statements, scripts and triggers in each other.
 pub const NESTING_MAX: usize = 16;
+/// Most triggers of a store.
+pub const TRIGGERS_MAX: usize = 10_000;
+/// Most triggers that fire each other, on rows as on keys: each takes a part of the thread's stack.
+pub const TRIGGER_DEPTH_MAX: usize = 8;
+/// Most events of keys that the triggers of one request may make.
+pub const TRIGGER_EVENTS_MAX: usize = 100_000;
+/// Most schedules of a store.
+pub const SCHEDULES_MAX: usize = 1000;
+/// Shortest period of a schedule, milliseconds.
+pub const SCHEDULE_MS_MIN: u64 = 10;
+/// Longest period of a schedule, milliseconds: 10 000 days.
+pub const SCHEDULE_MS_MAX: u64 = 10_000 * 86_400_000;
 /// Longest chain of foreign keys that cascade (SQLite's limit).
 pub const FOREIGN_KEY_DEPTH_MAX: usize = 1000;
 /// Most rows of one statement that may wait for the rows they refer to.

@@ -128,7 +128,8 @@ impl Changes {
     #[inline]
     pub fn event(&mut self, class: EventClass, name: &'static str, db: usize, key: &[u8]) {
         if self.events_wanted.intersects(class) {
-            self.events.push(Event { name, db, key: key.into() });
+            debug_assert_eq!(Some(class), super::events::class_of(name), "{name} stands in no list of events");
+            self.events.push(Event { class, name, db, key: key.into() });
         }
     }
 }
