@@ -84,7 +84,7 @@ pub const NESTING_MAX: usize = 16;
 /// Most triggers of a store.
 pub const TRIGGERS_MAX: usize = 10_000;
 /// Most triggers that fire each other, on rows as on keys: each takes a part of the thread's stack.
-pub const TRIGGER_DEPTH_MAX: usize = 8;
+pub const TRIGGER_DEPTH_MAX: usize = 7;
 /// Most events of keys that the triggers of one request may make.
 pub const TRIGGER_EVENTS_MAX: usize = 100_000;
 /// Most schedules of a store.

@@ -22,6 +22,10 @@ mod tests;
 mod transaction_model_tests;
 #[cfg(test)]
 mod transaction_tests;
+#[cfg(test)]
+mod trigger_oracle_tests;
+#[cfg(test)]
+mod trigger_tests;
 
 pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
@@ -34,7 +38,7 @@ pub use crate::wal::{Condition, Log, Lsn};
 pub use durable::{Progress, check};
 pub use overrun::Overrun;
 
-use crate::command::{self, connection, dispatch, room, table, transact, waiting};
+use crate::command::{self, connection, dispatch, room, schedule, table, transact, trigger, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, Files, SystemEnv};
 use crate::error::{Code, Error, Result};
@@ -126,6 +130,7 @@ impl Store {
             .map(|files| durable::open(files, durability, options.log, options.progress, &mut state))
             .transpose()?;
         command::function::prepare(&mut state);
+        state.follow_routines();
         let shared = Shared {
             overrun: Overrun::new(&state, opened),
             readers: state.readers.clone(),
@@ -352,10 +357,13 @@ impl<'a> Baton<'a> {
         dispatch::commit_alone(state, effect);
         state.keyspace.shared.coarse_ms = now_ms;
         let evicting = room::keep_house(state);
+        trigger::keep_house(state);
+        let due = schedule::keep_house(state);
         if slice == 10 || evicting {
             return Duration::from_millis(1);
         }
         let until_next = next.map_or(HOUSEKEEPING_MS as i64, |deadline| deadline - state.clock.now_ms);
+        let until_next = due.map_or(until_next, |until_due| until_due.min(until_next));
         Duration::from_millis(until_next.clamp(1, HOUSEKEEPING_MS as i64) as u64)
     }
 
@@ -454,7 +462,8 @@ impl Drop for Active<'_> {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
         // The housekeeper may sleep past a deadline that has just been set.
-        if session.blocked.as_ref().is_some_and(|waiting| waiting.deadline_ms.is_some()) {
+        let waits = session.blocked.as_ref().is_some_and(|waiting| waiting.deadline_ms.is_some());
+        if std::mem::take(&mut self.state.routines.alarm) || waits {
             self.housekeeper.ring();
         }
         self.state.sessions.insert(session.id, session);

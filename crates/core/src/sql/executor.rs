@@ -14,7 +14,7 @@ use super::statement::{self, Class};
 use super::table_info::TableInfo;
 use super::token::{Token, quote_name};
 use super::trigger::RowTriggers;
-use super::{catalog_tables, ddl, explain, fast, rewrite, schema, source, vtab, write};
+use super::{catalog_tables, ddl, explain, fast, rewrite, routines, schema, source, vtab, write};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::reply::{Blob, Reply};
@@ -32,6 +32,8 @@ pub struct Sql {
     connection: Option<Connection>,
     current: Arc<Current>,
     tables: HashMap<TableId, Arc<TableInfo>>,
+    /// The functions of libraries that the connection knows.
+    functions: routines::Known,
     /// The views that the connection knows.
     views: Vec<Arc<ViewDef>>,
     /// The catalog version that all of the above was made for.
@@ -151,6 +153,7 @@ impl Default for Sql {
             connection: None,
             current: Arc::default(),
             tables: HashMap::new(),
+            functions: routines::Known::default(),
             views: Vec::new(),
             version: u64::MAX,
             running: 0,
@@ -189,12 +192,14 @@ fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
     let views: Vec<_> = host.catalog().views().cloned().collect();
     let mut links = link::resolve(host.catalog());
     let mut triggers = RowTriggers::resolve(host.catalog());
+    let functions = routines::pure_functions(host.catalog());
     let sql = host.sql();
     sql.cache.clear();
     if sql.connection.is_none() {
         sql.connection = Some(connect(&sql.current)?);
     }
     let Some(connection) = &sql.connection else { return Ok(()) };
+    sql.functions.follow(connection, functions, &sql.current)?;
     // What a table has to do with others may change though it does not.
     let linked = |info: &TableInfo| {
         let was = info.links.is_some() || info.triggers.is_some();

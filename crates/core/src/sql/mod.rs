@@ -17,6 +17,7 @@ pub mod packed;
 pub mod records;
 pub mod report;
 mod rewrite;
+mod routines;
 pub mod run;
 pub mod schema;
 pub mod source;

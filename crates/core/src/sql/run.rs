@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// What a statement needs from above: the tables it reads and writes, the time, the keyspace beside them.
@@ -143,8 +144,16 @@ pub trait Host {
         Err(Error::new(Code::Bug, "run.rs: no triggers are fired here"))
     }
 
-    /// How the calls of the trigger of this number went.
-    fn trigger_runs(&self, _number: u64) -> Runs {
+    /// The value that a pure function of a library gives.
+    ///
+    /// # Errors
+    /// The function failed, or there is none.
+    fn call_function(&mut self, name: &str, _args: &[DatumRef<'_>]) -> Result<Datum> {
+        Err(Error::new(Code::Sql, format!("no such function: {name}")))
+    }
+
+    /// How the calls of the trigger of this name went.
+    fn trigger_runs(&self, _name: &str) -> Runs {
         Runs::default()
     }
 
@@ -164,7 +173,7 @@ pub trait Host {
 /// What fires a trigger of rows. Values are those of the columns that `SELECT *` shows, in their order.
 pub struct Firing<'a> {
     /// The trigger.
-    pub trigger: &'a TriggerDef,
+    pub trigger: &'a Arc<TriggerDef>,
     /// Its table.
     pub table: &'a TableDef,
     /// The row as it is, or was.

@@ -23,7 +23,13 @@ impl KeysScope {
     }
 
     /// Closes it.
-    pub fn close(self, keep: bool, effect: &mut Effect, transaction: Option<&mut Transaction>, keyspace: &mut Keyspace) {
+    pub fn close(
+        self,
+        keep: bool,
+        effect: &mut Effect,
+        transaction: Option<&mut Transaction>,
+        keyspace: &mut Keyspace,
+    ) {
         if keep {
             effect.keys.keep(self.shared);
         } else {

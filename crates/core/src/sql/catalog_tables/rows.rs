@@ -143,7 +143,7 @@ pub fn triggers(host: &mut dyn Host, each: Each<'_>) -> Outcome<()> {
             Fires::Keys(keys) => (Datum::Null, text(&keys.pattern), "AFTER"),
         };
         let (event, statement) = (event_words(catalog, &trigger), create_trigger_statement(catalog, &trigger));
-        let runs = host.trigger_runs(trigger.number);
+        let runs = host.trigger_runs(&trigger.name);
         each(&[
             text(&trigger.name),
             table,
