@@ -335,6 +335,13 @@ impl Host for Statement<'_, '_> {
         }
     }
 
+    fn written(&mut self) -> Result<(&mut Tables, &mut TableChanges)> {
+        Ok(match &mut self.ctx.session.transaction {
+            None => (&mut self.ctx.state.tables, &mut self.ctx.effect.tables),
+            Some(transaction) => (&mut transaction.tables, &mut transaction.changes),
+        })
+    }
+
     fn next_number(&mut self, table: TableId, at_least: i64) -> Result<i64> {
         let (tables, _) = self.write()?;
         let last = tables.engine().sequence(table)?.max(at_least);

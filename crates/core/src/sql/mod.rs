@@ -24,6 +24,7 @@ pub mod sqlite;
 pub mod statement;
 pub mod table_info;
 pub mod token;
+pub mod trigger;
 pub mod vtab;
 pub mod write;
 
@@ -33,4 +34,4 @@ mod tests;
 pub use executor::Sql;
 pub use fast::Ahead;
 pub use report::{execute, execute_many};
-pub use run::{Host, Portion, Shape};
+pub use run::{Fired, Firing, Host, Portion, Runs, ScheduleRuns, Shape};
