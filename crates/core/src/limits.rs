@@ -99,7 +99,10 @@ pub const FOREIGN_KEY_DEPTH_MAX: usize = 1000;
 pub const FOREIGN_KEYS_PENDING_MAX: usize = 1 << 20;
 /// Scripts remembered that came with EVAL only; those loaded with SCRIPT LOAD are not limited.
 pub const SCRIPTS_EVALLED_MAX: usize = 4096;
-/// Most memory the scripts' interpreter may hold, bytes.
+/// The most that the setting for the memory of an interpreter can be, bytes: LuaJIT addresses no more than 128 TB, and
+/// whoever has less is told so by the allocator.
+pub const PROCEDURE_MEMORY_BYTES_MAX: i64 = 1 << 46;
+/// Most memory the scripts' interpreter may hold, bytes, unless the setting `procedure-memory-limit` says otherwise.
 pub const SCRIPT_MEMORY_BYTES_MAX: usize = 256 << 20;
 /// Longest code of a library of functions, and most bytes of what it says of them, bytes.
 pub const LIBRARY_BYTES_MAX: usize = 16 << 20;

@@ -9,11 +9,15 @@ mod durable;
 #[cfg(test)]
 mod function_tests;
 mod overrun;
+#[cfg(test)]
+mod procedure_tests;
 mod reading;
 #[cfg(test)]
 mod reading_tests;
 #[cfg(test)]
 mod redis_tests;
+#[cfg(test)]
+mod rollback_tests;
 #[cfg(test)]
 mod sql_keys_tests;
 #[cfg(test)]

@@ -261,7 +261,7 @@ pub fn note_script_write(state: &State, read_only: bool) -> Result<(), Error> {
     state.journal.check_write()?;
     match state.scripts.watch().note_write() {
         true => Ok(()),
-        false => Err(Error::err("Script killed by user with SCRIPT KILL...")),
+        false => Err(Error::new(Code::Custom, state.scripts.watch().why())),
     }
 }
 
