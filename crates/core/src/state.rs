@@ -7,6 +7,7 @@ use crate::journal::Journal;
 use crate::keyspace::{EventClass, Keyspace, Wants};
 use crate::limits;
 use crate::meter::Meter;
+use crate::procedure::external::Externals;
 use crate::procedure::{Scripts, Watch};
 use crate::pubsub::PubSub;
 use crate::readers::Readers;
@@ -100,6 +101,8 @@ pub struct State {
     pub command_stats: Vec<CommandStats>,
     /// Scripts and the interpreter that runs them.
     pub scripts: Scripts,
+    /// Procedures that run outside of the store.
+    pub externals: Externals,
     /// Long reads, which run in other threads.
     pub readers: Readers,
     /// The statement that holds the store, as others see it.
@@ -163,6 +166,7 @@ impl State {
             stats: Stats::default(),
             command_stats: vec![CommandStats::default(); commands],
             scripts: Scripts::default(),
+            externals: Externals::default(),
             readers: Readers::default(),
             statement_watch: Arc::default(),
             request_rate: Meter::default(),

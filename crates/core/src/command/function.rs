@@ -147,8 +147,8 @@ fn fcall_ro(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn call(ctx: &mut Context<'_>, args: &[&[u8]], read_only: bool) -> Result<Reply> {
-    with_functions(ctx, |ctx, functions| {
-        let function = functions.find(args[1]).ok_or_else(not_found)?;
+    let called = with_functions(ctx, |ctx, functions| {
+        let Some(function) = functions.find(args[1]) else { return Ok(None) };
         let count = integer_or(args[2], "Bad number of keys provided")?;
         let (keys, rest) = script::split_keys(args, count)?;
         let mode = script::mode_of(ctx, function.flags, read_only)?;
@@ -157,6 +157,28 @@ fn call(ctx: &mut Context<'_>, args: &[&[u8]], read_only: bool) -> Result<Reply>
             words: Some(args),
             keys,
             args: rest,
+            now_ns: ctx.state.clock.steady_ns,
+            memory_bytes_max: limits::SCRIPT_MEMORY_BYTES_MAX,
+        };
+        script::run_as(ctx, mode, |host| functions.call(host, function, &call)).map(Some)
+    })?;
+    match called {
+        Some(reply) => Ok(reply),
+        None => super::call::from_fcall(ctx, args, read_only)?.ok_or_else(not_found),
+    }
+}
+
+/// CALL of a function: without keys.
+pub(super) fn call_named(ctx: &mut Context<'_>, words: &[&[u8]], name: &[u8], args: &[&[u8]]) -> Result<Reply> {
+    with_functions(ctx, |ctx, functions| {
+        let nameless = || Error::err(format!("there is no procedure {}", String::from_utf8_lossy(name)));
+        let function = functions.find(name).ok_or_else(nameless)?;
+        let mode = script::mode_of(ctx, function.flags, false)?;
+        let call = Call {
+            name,
+            words: Some(words),
+            keys: &[],
+            args,
             now_ns: ctx.state.clock.steady_ns,
             memory_bytes_max: limits::SCRIPT_MEMORY_BYTES_MAX,
         };

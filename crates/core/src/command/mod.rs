@@ -11,6 +11,7 @@ pub mod table;
 pub mod waiting;
 
 mod bitmap;
+pub(crate) mod call;
 mod client;
 mod cluster;
 mod commands;
