@@ -22,6 +22,7 @@ from peryton.exceptions import (
     LimitError,
     NetworkError,
     PerytonError,
+    ProcedureError,
     ReadOnlyError,
     ReplyError,
     ScriptError,
@@ -32,6 +33,7 @@ from peryton.exceptions import (
     WaitTimeoutError,
     WrongTypeError,
 )
+from peryton.procedures import Handle, procedure
 from peryton.results import Rows
 from peryton.transactions import Transaction
 
@@ -43,10 +45,12 @@ __all__ = [
     "ConstraintError",
     "Database",
     "ForkError",
+    "Handle",
     "InternalError",
     "LimitError",
     "NetworkError",
     "PerytonError",
+    "ProcedureError",
     "ReadOnlyError",
     "ReplyError",
     "Rows",
@@ -63,4 +67,5 @@ __all__ = [
     "__version__",
     "connect",
     "open",
+    "procedure",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -38,6 +39,8 @@ class Settings:
     password: str | None
     debug_commands: bool
     quiet: bool
+    procedures: tuple[str, ...]
+    procedure_threads: int
 
 
 def byte_count(text: str) -> int:
@@ -60,7 +63,10 @@ def run(settings: Settings) -> None:
         maxmemory=settings.maxmemory,
         debug_commands=settings.debug_commands,
         progress=None if settings.quiet else _Loading(),
+        procedure_threads=settings.procedure_threads,
     ) as db:
+        if settings.procedures:
+            _load_procedures(db, settings)
         server = db.serve(
             settings.bind, settings.port, unixsocket=settings.unixsocket, password=settings.password or None
         )
@@ -74,6 +80,15 @@ def run(settings: Settings) -> None:
             raise peryton.StoppedError("the server ended by itself; its message is above", "BUG")
         if not settings.quiet:
             print("Stopping", flush=True)
+
+
+def _load_procedures(db: peryton.Database, settings: Settings) -> None:
+    # As for `python -m`: modules are looked for where the server is started, too.
+    sys.path.insert(0, os.getcwd())
+    logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
+    names = db.load_procedures(*settings.procedures)
+    if not settings.quiet:
+        print(f"Procedures: {', '.join(names)}", flush=True)
 
 
 class _Loading:
