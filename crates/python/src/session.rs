@@ -7,7 +7,7 @@ use crate::convert::{Arguments, Dialect, PERYTON, Shape};
 use crate::error;
 use crate::fork::Birth;
 use crate::line::{self, Line, Outcome, Turn};
-use crate::procedures;
+use crate::procedures::{self, CLOSING};
 use crate::store;
 use peryton_core::error::Error;
 use peryton_core::reply::Reply;
@@ -125,7 +125,7 @@ impl Session {
         match outcome {
             Outcome::Reply(reply) => Ok(reply),
             Outcome::Silence => Ok(Reply::None),
-            Outcome::Later | Outcome::Closed => Err(store::closed(py, "session")),
+            Outcome::Later | Outcome::Closed => Err(self.closed_error(py)),
         }
     }
 
@@ -177,12 +177,17 @@ impl Session {
         self.line.is_closed()
     }
 
+    /// ClosedError. A thread that runs procedures gets it at the interpreter's end, too, as its end is waited for.
+    fn closed_error(&self, py: Python<'_>) -> PyErr {
+        if self.of_procedure { error::closed(py, "session") } else { store::closed(py, "session") }
+    }
+
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.birth.check(py)?;
         if procedures::are_any() && !self.of_procedure {
             procedures::check_place(py, self.line.store())?;
         }
-        if self.line.is_closed() { Err(store::closed(py, "session")) } else { Ok(()) }
+        if self.line.is_closed() { Err(self.closed_error(py)) } else { Ok(()) }
     }
 }
 
@@ -205,7 +210,12 @@ impl Session {
             None => self.with_turn(py, is_short(&slices), |turn| turn.execute(&slices))?,
         };
         match self.settle(py, outcome)? {
-            Reply::Error(error) => Err(error::raise(py, &error)),
+            Reply::Error(error) => {
+                if error.message.starts_with(CLOSING) && !self.of_procedure {
+                    store::park_at_exit(py);
+                }
+                Err(error::raise(py, &error))
+            }
             reply => PERYTON.object(py, &reply),
         }
     }

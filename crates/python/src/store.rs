@@ -255,6 +255,12 @@ static EXITING: OnceLock<ThreadId> = OnceLock::new();
 /// ClosedError: `what` is closed. At the interpreter's end only its own thread gets it: the others are daemons that the
 /// process takes along, and an exception in each would be noise.
 pub fn closed(py: Python<'_>, what: &str) -> PyErr {
+    park_at_exit(py);
+    error::closed(py, what)
+}
+
+/// Holds up a thread for ever once another one ends the interpreter.
+pub fn park_at_exit(py: Python<'_>) {
     if EXITING.get().is_some_and(|thread| *thread != std::thread::current().id()) {
         py.detach(|| {
             loop {
@@ -262,7 +268,6 @@ pub fn closed(py: Python<'_>, what: &str) -> PyErr {
             }
         })
     }
-    error::closed(py, what)
 }
 
 /// Closes every open store of this process; registered with `atexit`.

@@ -55,7 +55,11 @@ def procedure(
     """
 
     def mark(function: F) -> F:
-        setattr(function, _MARK, made(function, name=name, retries=retries, read_only=read_only))
+        procedure = made(function, name=name, retries=retries, read_only=read_only)
+        try:
+            setattr(function, _MARK, procedure)
+        except AttributeError:
+            raise TypeError(f"procedure {procedure.name}: a {type(function).__name__} cannot be marked") from None
         return function
 
     return mark if function is None else mark(function)

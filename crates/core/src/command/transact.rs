@@ -459,8 +459,8 @@ pub fn keep_house(state: &mut State) {
     let idle_ms_max = state.config.transaction_idle_timeout_ms;
     for id in sessions {
         let Some(session) = state.sessions.get_mut(&id) else { continue };
-        if session.blocked.is_some() {
-            // It waits for a read in another thread.
+        if session.blocked.is_some() || session.in_procedure {
+            // It waits for a read in another thread, or for its procedure, whose time is limited otherwise.
             session.active_ms = state.clock.now_ms;
         }
         let idle_ms = state.clock.now_ms - session.active_ms;

@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::reply::{Blob, Reply, Rows};
 use crate::session::{Elsewhere, SessionId};
 use crate::table::datum::Datum;
-use std::collections::BTreeMap;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,9 +132,34 @@ pub trait Runner: Send + Sync {
     fn submit(&self, job: Job) -> Result<Arc<dyn Elsewhere>>;
 }
 
+/// The sessions that wait for procedures, and what ends these: to be asked without the baton, which a statement of such a
+/// procedure may have. Its lock is held for moments only.
+#[derive(Default)]
+pub struct Callers(Mutex<HashMap<SessionId, Arc<dyn Elsewhere>>>);
+
+impl Callers {
+    /// Ends the procedure that a session waits for. False: it waits for none.
+    pub fn cancel(&self, session: SessionId) -> bool {
+        let ticket = self.0.lock().get(&session).cloned();
+        ticket.inspect(|ticket| ticket.cancel()).is_some()
+    }
+
+    fn note(&self, session: SessionId, ticket: &Arc<dyn Elsewhere>) {
+        self.0.lock().insert(session, ticket.clone());
+    }
+
+    fn forget(&self, session: SessionId, ticket: &Arc<dyn Elsewhere>) {
+        let mut callers = self.0.lock();
+        if callers.get(&session).is_some_and(|known| Arc::ptr_eq(known, ticket)) {
+            callers.remove(&session);
+        }
+    }
+}
+
 /// The procedures of a store that run outside of it.
 #[derive(Default)]
 pub struct Externals {
+    callers: Arc<Callers>,
     runner: Option<Arc<dyn Runner>>,
     /// By name in lower case.
     routines: BTreeMap<String, (Arc<Routine>, Usage)>,
@@ -169,10 +195,21 @@ impl Externals {
     /// # Errors
     /// Those of [`Runner::submit`], and that there is none.
     pub fn submit(&self, job: Job) -> Result<Arc<dyn Elsewhere>> {
-        match &self.runner {
-            Some(runner) => runner.submit(job),
-            None => Err(Error::err("this store has no procedures")),
-        }
+        let Some(runner) = &self.runner else { return Err(Error::err("this store has no procedures")) };
+        let session = job.session;
+        let ticket = runner.submit(job)?;
+        self.callers.note(session, &ticket);
+        Ok(ticket)
+    }
+
+    /// Who waits for procedures.
+    pub fn callers(&self) -> &Arc<Callers> {
+        &self.callers
+    }
+
+    /// A job has ended.
+    pub fn end(&self, job: &Job, ticket: &Arc<dyn Elsewhere>) {
+        self.callers.forget(job.session, ticket);
     }
 
     /// Notes that a call has ended.

@@ -134,6 +134,18 @@ fn a_wait_ends_by_cancel_and_with_the_session() {
     bring(&client, (job, ticket), Reply::Int(1));
     assert_eq!(Reply::Int(1), client.late());
 
+    // Without the baton, which a statement of the procedure may have.
+    assert_eq!(Reply::None, client.send(&["CALL", "move"]));
+    let (job, ticket) = desk.take();
+    {
+        let _baton = client.store.enter();
+        assert!(client.store.overrun().cancel(client.session));
+    }
+    assert!(ticket.0.load(Ordering::Acquire));
+    bring(&client, (job, ticket), Reply::Int(1));
+    client.late();
+    assert!(!client.store.overrun().cancel(client.session));
+
     assert_eq!(Reply::None, client.send(&["CALL", "move"]));
     let (job, ticket) = desk.take();
     assert_eq!(Reply::Int(1), other.call(&["CLIENT", "KILL", "ID", &client.session.to_string()]));

@@ -46,6 +46,7 @@ fn answer(state: &mut State, job: &Job, ticket: &Arc<dyn Elsewhere>, reply: Repl
     if let Reply::Error(error) = &reply {
         state.count_error(error);
     }
+    state.externals.end(job, ticket);
     if let Task::Call { routine, .. } = &job.task {
         state.externals.note(routine, us, conflicts, matches!(reply, Reply::Error(_)));
         call::note_slow(state, job, us);

@@ -14,6 +14,7 @@ mod worker;
 
 pub use inside::{check as check_place, is_any as are_any};
 pub use pool::Pool;
+pub use ticket::CLOSING;
 pub use worker::Worker;
 
 use crate::error;

@@ -1,7 +1,7 @@
 //! The calls that wait for a thread and those that run. Knows no Python; its lock is held for moments only, and whoever
 //! holds it waits for nothing else.
 
-use super::ticket::{Ticket, Why};
+use super::ticket::{CLOSING, Ticket, Why};
 use crate::line::Line;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use peryton_core::error::{Code, Error, Result};
@@ -202,7 +202,7 @@ impl Runner for Pool {
         let ticket = Arc::new(Ticket::new(self.me.clone()));
         let mut work = self.work();
         if work.closed {
-            return Err(Error::new(Code::Cancelled, "57P01 the store is closing"));
+            return Err(Error::new(Code::Cancelled, format!("{CLOSING} the store is closing")));
         }
         if work.waiting.len() >= limits::PROCEDURES_WAITING_MAX {
             let text = format!("{} calls of procedures are waiting already; try again later", work.waiting.len());

@@ -6,6 +6,9 @@ use peryton_core::session::Elsewhere;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+/// How the message begins when a call is refused or ended because the store closes (SQLSTATE: admin shutdown).
+pub const CLOSING: &str = "57P01";
+
 /// Why a call is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -47,7 +50,7 @@ impl Ticket {
             0 => return None,
             why if why == Why::Cancelled as u8 => format!("57014 {what} was cancelled: it {undone}"),
             why if why == Why::TooLong as u8 => format!("57014 {what} took too long (procedure-timeout): it {undone}"),
-            _ => format!("57P01 the store is closing: {what} {undone}"),
+            _ => format!("{CLOSING} the store is closing: {what} {undone}"),
         };
         Some(Error::new(Code::Cancelled, text))
     }

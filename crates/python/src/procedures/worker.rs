@@ -242,7 +242,7 @@ impl Worker {
 
     /// Ends the current call with what its procedure gave, and gives the next one.
     fn finish<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        self.close_to_exceptions(py);
+        // Reading what it gave may run code of the user's, which must be possible to stop.
         let end = match values::reply(value) {
             Ok(reply) => End::Value(reply),
             Err(text) => End::Raised(Error::new(Code::Custom, self.about_value(&text)), false),
