@@ -172,6 +172,13 @@ class ScriptError(ReplyError):
     """
 
 
+class LoadingError(ReplyError):
+    """The server still reads its data, and answers nothing but INFO.
+
+    Solution: wait and connect again; INFO persistence tells how far it is.
+    """
+
+
 class ReadOnlyError(ReplyError):
     """A write where only reads are allowed.
 
@@ -220,6 +227,7 @@ _CLASSES: dict[str, type[ReplyError]] = {
     "PROCEDURE": ProcedureError,
     "NOSCRIPT": ScriptError,
     "BUSY": ScriptError,
+    "LOADING": LoadingError,
     "UNKILLABLE": ScriptError,
     "NOTBUSY": ScriptError,
     "READONLY": ReadOnlyError,

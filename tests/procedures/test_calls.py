@@ -127,7 +127,13 @@ DAY, INSTANT = datetime.date(2026, 11, 30), datetime.datetime(2026, 11, 30, 12, 
 # For each annotation: what values (of db.call and SQL) and words (of CALL and FCALL) become, and which are refused.
 TABLE: list[tuple[Any, dict[Any, Any], list[Any], dict[str, Any], list[str]]] = [
     (int, {5: 5, -1: -1}, ["5", 1.5, b"5", None], {"5": 5, "-12": -12, "007": 7}, ["", "x", "1.5", "1_0", " 1"]),
-    (float, {1.5: 1.5, 2: 2.0}, ["1.5", b"1", None], {"1.5": 1.5, "1e3": 1000.0}, ["", "x"]),
+    (
+        float,
+        {1.5: 1.5, 2: 2.0},
+        ["1.5", b"1", None],
+        {"1.5": 1.5, "1e3": 1000.0, "-.5": -0.5},
+        ["", "x", " 1", "1_0", "nan"],
+    ),
     (str, {"a": "a", 5: "5", "": ""}, [1.5, b"a", None], {"a": "a", "5": "5", "": ""}, ["\udcff"]),
     (bytes, {b"\xff": b"\xff", "a": b"a", 5: b"5"}, [1.5, None], {"a": b"a", "\udcff": b"\xff"}, []),
     (bool, {1: True, 0: False}, [2, "true", None], {"1": True, "FALSE": False}, ["2", "yes", ""]),
@@ -237,6 +243,7 @@ def test_what_cannot_be_a_procedure_is_said_at_once(store: peryton.Database) -> 
     def strange(db: Handle, value: complex) -> None: ...
     def unknown(db: Handle, value: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
     def keyed(db: Handle, value: dict[int, str]) -> None: ...
+    def listed(db: Handle, value: [int]) -> None: ...  # type: ignore[valid-type]
 
     for function, why in [
         (later, "plain function"),
@@ -245,6 +252,7 @@ def test_what_cannot_be_a_procedure_is_said_at_once(store: peryton.Database) -> 
         (strange, "parameter value cannot be complex"),
         (unknown, "its annotations cannot be read"),
         (keyed, "keys of JSON are str"),
+        (listed, "parameter value cannot be"),
         (7, "a procedure is a function"),
     ]:
         with pytest.raises(TypeError, match=why):

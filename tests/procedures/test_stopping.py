@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -348,3 +349,16 @@ def test_errors_in_handles_kept_by_threads_of_a_procedure(store: peryton.Databas
     threads[0].join()
     assert "has ended" in kept[0]
     assert store.command("GET", "k") is None
+
+
+def test_a_store_that_nobody_holds_ends_with_its_threads() -> None:
+    def f(db: Handle) -> int:
+        return 7
+
+    before = threading.active_count()
+    store = peryton.open()
+    store.register(f)
+    assert store.call("f") == 7
+    assert threading.active_count() == before + 4
+    del store
+    until(lambda: gc.collect() >= 0 and threading.active_count() == before)

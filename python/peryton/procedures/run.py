@@ -8,8 +8,8 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from peryton.exceptions import ClosedError, ConflictError, ReplyError
+from peryton.procedures.convert import Word
 from peryton.procedures.handle import Handle
-from peryton.procedures.signature import Word
 
 if TYPE_CHECKING:
     from peryton import _core

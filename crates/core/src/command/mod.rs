@@ -10,6 +10,7 @@ pub mod spec;
 pub mod table;
 pub mod waiting;
 
+mod atomic;
 mod bitmap;
 pub(crate) mod call;
 mod client;
@@ -33,8 +34,10 @@ mod zset_range;
 pub(crate) mod connection;
 mod pubsub;
 mod records;
+mod routine;
 mod save;
 mod script;
+mod script_host;
 mod server;
 mod set;
 mod sort;

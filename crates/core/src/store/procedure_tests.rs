@@ -233,6 +233,8 @@ fn lua_functions_are_called_by_name_and_come_first() {
     assert_eq!(expected, client.call(&["CALL.BIND", "it", "Twice", "7", "x"]));
     let rows = Reply::Array(vec![Reply::Array(vec![Reply::bulk("twice")]), Reply::Array(vec![expected.clone()])]);
     assert_eq!(rows, client.call(&["SQL", "CALL twice(7, 'x')"]));
+    let refusal = client.error(&["EVAL", "return redis.call('CALL', 'twice')", "0"]);
+    assert!(refusal.contains("a script calls no other function"), "{refusal}");
     let refusal = client.store.enter().set_procedures(vec![routine("twice", false)], Some(desk.clone())).unwrap_err();
     assert_eq!("the library l has a function twice already", refusal.message);
 

@@ -131,8 +131,7 @@ impl Worker {
             }
         }
         line.turn().roll_back_procedure();
-        self.answer(&call, error.into(), current.conflicts);
-        self.done(desk);
+        self.fail_call(desk, &call, error, current.conflicts);
         None
     }
 
@@ -153,23 +152,27 @@ impl Worker {
                 }
                 Err(error) => {
                     let error = call.stopped(false).unwrap_or(error);
-                    self.answer(&call, error.into(), 0);
-                    self.done(desk);
+                    self.fail_call(desk, &call, error, 0);
                 }
             }
         }
     }
 
-    fn answer(&self, call: &Call, reply: Reply, conflicts: u32) {
-        self.core.enter().answer(&call.job, &call.elsewhere(), reply, conflicts.into());
+    /// Ends a call in an error, unless it was given up and its caller has been answered.
+    fn fail_call(&self, desk: &mut Desk, call: &Call, error: Error, conflicts: u32) {
+        if self.done(desk) {
+            self.core.enter().answer(&call.job, &call.elsewhere(), error.into(), conflicts.into());
+        }
     }
 
-    /// The call is over. One that was given up has left its session closed and its place to another thread.
-    fn done(&self, desk: &mut Desk) {
-        desk.has_left |= !self.pool.done(self.thread);
+    /// The call runs no longer. False: it was given up; another thread has the place of this one, which is to end.
+    fn done(&self, desk: &mut Desk) -> bool {
+        let is_ours = self.pool.done(self.thread);
+        desk.has_left |= !is_ours;
         if let Some(line) = desk.line.take_if(|line| line.is_closed()) {
             line.turn().close_session();
         }
+        is_ours
     }
 
     // --- with it ----------------------------------------------------------------------------------------------------
