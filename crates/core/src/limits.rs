@@ -120,6 +120,10 @@ pub const SCRIPT_DATA_DEPTH_MAX: usize = 1000;
 pub const SCRIPT_CALLBACKS_MAX: usize = 100;
 /// Most values that one call of `struct.unpack` gives (Lua's limit for a function's stack is 8000).
 pub const SCRIPT_RESULTS_MAX: i32 = 7900;
+/// Calls of procedures outside of the store that may wait for a thread.
+pub const PROCEDURES_WAITING_MAX: usize = 1000;
+/// Threads for such procedures.
+pub const PROCEDURE_THREADS_MAX: usize = 64;
 /// Most bytes queued between MULTI and EXEC.
 pub const MULTI_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most rows that one transaction of BEGIN may write.

@@ -7,10 +7,13 @@ mod checkpointing;
 mod crash_tests;
 mod durable;
 #[cfg(test)]
+mod external_tests;
+#[cfg(test)]
 mod function_tests;
 mod overrun;
 #[cfg(test)]
 mod procedure_tests;
+mod procedures;
 mod reading;
 #[cfg(test)]
 mod reading_tests;
@@ -33,11 +36,12 @@ mod trigger_tests;
 
 pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
+pub use crate::procedure::external::{Job, Routine, Runner, Task};
 pub use crate::recovery::{Phase, Report, Step};
 pub use crate::sql::direct::{Done, Prepared};
 pub use crate::sql::packed::put as pack;
 pub use crate::table::batch::Batch;
-pub use crate::table::datum::DatumRef as Value;
+pub use crate::table::datum::{Datum as Argument, DatumRef as Value};
 pub use crate::wal::{Condition, Log, Lsn};
 pub use durable::{Progress, check};
 pub use overrun::Overrun;

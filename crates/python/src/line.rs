@@ -4,11 +4,11 @@
 
 use crate::error::from_panic;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use peryton_core::error::{Error, Result};
+use peryton_core::error::{Code, Error, Result};
 use peryton_core::limits;
 use peryton_core::reply::Reply;
-use peryton_core::session::{Door, SessionId, Waker};
-use peryton_core::store::{Active, Batch, Baton, Done, Lsn, Prepared, Store, Value};
+use peryton_core::session::{Door, Elsewhere, SessionId, Waker};
+use peryton_core::store::{Active, Batch, Baton, Done, Job, Lsn, Prepared, Store, Value};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 
 /// A request kept until the session no longer waits in a blocking command.
 pub type Request = Vec<Vec<u8>>;
+
+/// By which a job is told from others.
+type Ticket = Arc<dyn Elsewhere>;
 
 /// A line to a store.
 pub struct Line {
@@ -308,6 +311,36 @@ impl Turn<'_> {
     /// True after the line was closed by either end.
     pub fn is_closed(&self) -> bool {
         self.line.is_closed()
+    }
+
+    /// Opens the transaction of a procedure on the keys of database `db`.
+    ///
+    /// # Errors
+    /// The line is closed, or the tables cannot be held as they are.
+    pub fn begin_procedure(&mut self, db: usize, read_only: bool) -> Result<()> {
+        self.active()?.begin_procedure(db, read_only)
+    }
+
+    /// Commits what a procedure did and brings the reply to its caller; see [`Active::end_procedure`].
+    ///
+    /// # Errors
+    /// Nothing was done, and the caller still waits.
+    pub fn end_procedure(&mut self, job: &Job, ticket: &Ticket, reply: Reply, conflicts: u64) -> Result<()> {
+        self.active()?.end_procedure(job, ticket, reply, conflicts)
+    }
+
+    /// Rolls back what a procedure did, if it still has a session.
+    pub fn roll_back_procedure(&mut self) {
+        if let Some(mut active) = self.baton.activate(self.line.id()) {
+            active.roll_back_procedure();
+        }
+    }
+
+    fn active(&mut self) -> Result<Active<'_>> {
+        let mut active = self.baton.activate(self.line.id()).filter(|_| !self.line.is_closed());
+        let is_killed = active.as_mut().is_some_and(|active| active.session().killed);
+        let closed = || Error::new(Code::Cancelled, "57014 the session of the procedure was closed");
+        active.filter(|_| !is_killed).ok_or_else(closed)
     }
 
     /// Ends the session.

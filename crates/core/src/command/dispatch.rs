@@ -413,8 +413,9 @@ fn measure(
     }
 }
 
+/// Notes a request in the slow log.
 #[cold]
-fn note_slow(state: &mut State, session: &Session, words: Vec<Vec<u8>>, duration_us: u64) {
+pub(super) fn note_slow(state: &mut State, session: &Session, words: Vec<Vec<u8>>, duration_us: u64) {
     let entry = SlowEntry {
         id: 0,
         time_s: state.clock.now_ms / 1000,
