@@ -9,7 +9,7 @@ db.command("ZADD", "board", 10, "hind")
 db.redis().zrange("board", 0, -1)          # a real redis-py client
 """
 
-from peryton._core import Server, __version__
+from peryton._core import Loading, Server, __version__
 from peryton.client import DEFAULT_PORT
 from peryton.database import Database, Table, connect, open
 from peryton.exceptions import (
@@ -20,6 +20,7 @@ from peryton.exceptions import (
     ForkError,
     InternalError,
     LimitError,
+    LoadingError,
     NetworkError,
     PerytonError,
     ReadOnlyError,
@@ -45,6 +46,8 @@ __all__ = [
     "ForkError",
     "InternalError",
     "LimitError",
+    "Loading",
+    "LoadingError",
     "NetworkError",
     "PerytonError",
     "ReadOnlyError",

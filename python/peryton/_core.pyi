@@ -7,6 +7,7 @@ from peryton._resp import Argument
 
 __all__ = [
     "LoadControl",
+    "Loading",
     "Responder",
     "Rows",
     "Server",
@@ -44,6 +45,9 @@ class Store:
     ) -> Server:
         """Opens a RESP door; port 0 takes a free one, and an empty host opens no TCP port."""
 
+    def take_over(self, door: Loading) -> Server:
+        """Serves at a door that was open while the store was not: clients that have come stay connected."""
+
     def statements(self, db: int = 0) -> Statements:
         """What runs statements in the keyspace `db`."""
 
@@ -57,6 +61,23 @@ class Store:
     @property
     def path(self) -> str | None:
         """The data directory; None for a store in memory."""
+
+@final
+class Loading:
+    """A RESP door whose store is still being opened: clients hear that it is loading."""
+
+    def __new__(
+        cls, host: str = "127.0.0.1", port: int = 0, *, unixsocket: str | None = None, password: str | None = None
+    ) -> Loading: ...
+    def tell(self, done: int, total: int) -> None:
+        """Hears how far the loading is, in bytes."""
+
+    def close(self) -> None:
+        """Closes it, unless a store has it; once is enough."""
+
+    @property
+    def port(self) -> int:
+        """Its TCP port; 0 when there is none, or a store has it."""
 
 @final
 class Statements:

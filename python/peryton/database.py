@@ -117,6 +117,18 @@ class Database:
         self._servers.append(server)
         return server
 
+    def serve_at(self, door: _core.Loading) -> _core.Server:
+        """Serves this embedded store at a door that was opened before it: clients that have come stay connected.
+
+        Until now they heard LOADING. `door = peryton.Loading("127.0.0.1", 7379)`, then `peryton.open(directory,
+        progress=lambda phase, done, total: door.tell(done, total)).serve_at(door)`.
+        """
+        if self._store is None:
+            raise TypeError("this store is remote and is served already")
+        server = self._store.take_over(door)
+        self._servers.append(server)
+        return server
+
     def close(self) -> None:
         """Closes the handle; an embedded store is closed with it. Closing twice is harmless."""
         self._pool.close()

@@ -161,6 +161,13 @@ class ScriptError(ReplyError):
     """
 
 
+class LoadingError(ReplyError):
+    """The server still reads its data, and answers nothing but INFO.
+
+    Solution: wait and connect again; INFO persistence tells how far it is.
+    """
+
+
 class ReadOnlyError(ReplyError):
     """A write where only reads are allowed.
 
@@ -208,6 +215,7 @@ _CLASSES: dict[str, type[ReplyError]] = {
     "NOPERM": AuthError,
     "NOSCRIPT": ScriptError,
     "BUSY": ScriptError,
+    "LOADING": LoadingError,
     "UNKILLABLE": ScriptError,
     "NOTBUSY": ScriptError,
     "READONLY": ReadOnlyError,

@@ -91,6 +91,8 @@ pub const SCRIPTS_EVALLED_MAX: usize = 4096;
 pub const SCRIPT_MEMORY_BYTES_MAX: usize = 256 << 20;
 /// Longest code of a library of functions, and most bytes of what it says of them, bytes.
 pub const LIBRARY_BYTES_MAX: usize = 16 << 20;
+/// Deepest nesting of functions of libraries, of triggers and those called by SQL in each other.
+pub const PROCEDURE_DEPTH_MAX: usize = 8;
 /// Most functions of one library.
 pub const LIBRARY_FUNCTIONS_MAX: usize = 10_000;
 /// How long the code of a library may run while it is loaded (Redis's limit), milliseconds.

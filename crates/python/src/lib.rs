@@ -39,6 +39,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<session::Session>()?;
     module.add_class::<server::Server>()?;
+    module.add_class::<server::Loading>()?;
     module.add_class::<rows::Rows>()?;
     module.add_class::<statements::Statements>()?;
     load::register(module)?;

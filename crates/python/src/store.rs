@@ -3,7 +3,7 @@
 use crate::error;
 use crate::fork::Birth;
 use crate::line::Line;
-use crate::server::{Door, Server};
+use crate::server::{Door, Loading, Server, options};
 use crate::session::Session;
 use crate::statements::Statements;
 use parking_lot::Mutex;
@@ -166,10 +166,14 @@ impl Store {
         password: Option<String>,
     ) -> PyResult<Server> {
         self.check(py)?;
-        let door = py.detach(|| Door::open(&self.opened.core, host, port, unixsocket, password));
-        let door = Arc::new(door.map_err(|error| error::raise(py, &error))?);
-        self.opened.doors.lock().push(door.clone());
-        Ok(Server::new(door))
+        let options = options(host, port, unixsocket, password);
+        self.keep(py, || Door::open(&self.opened.core, &options))
+    }
+
+    /// Serves at a door that was open while the store was not: clients that have come stay connected.
+    fn take_over(&self, py: Python<'_>, door: &Loading) -> PyResult<Server> {
+        self.check(py)?;
+        self.keep(py, || door.serve(&self.opened.core))
     }
 
     /// Stops its servers, ends its sessions' waits and closes the store; once is enough.
@@ -198,6 +202,17 @@ impl Store {
 }
 
 impl Store {
+    /// Opens a door that stays open as long as the store.
+    fn keep(
+        &self,
+        py: Python<'_>,
+        open: impl FnOnce() -> peryton_core::error::Result<Door> + Send,
+    ) -> PyResult<Server> {
+        let door = Arc::new(py.detach(open).map_err(|error| error::raise(py, &error))?);
+        self.opened.doors.lock().push(door.clone());
+        Ok(Server::new(door))
+    }
+
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.opened.birth.check(py)?;
         if self.opened.core.is_closed() { Err(closed(py, "store")) } else { Ok(()) }

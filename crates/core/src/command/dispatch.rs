@@ -194,6 +194,22 @@ pub fn call(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> Reply {
     result.unwrap_or_else(Reply::Error)
 }
 
+/// The command that a look at rows by their keys counts as.
+static LOOK: LazyLock<&Command> =
+    LazyLock::new(|| TABLE.find(b"table.get").unwrap_or_else(|| unreachable!("it is in the table")));
+
+/// Counts a statement that a procedure had run.
+#[inline]
+pub fn count_statement(state: &mut State, failure: Option<&Error>) {
+    count(state, *STATEMENT, failure);
+}
+
+/// Counts a look at rows that a procedure had.
+#[inline]
+pub fn count_look(state: &mut State, failure: Option<&Error>) {
+    count(state, *LOOK, failure);
+}
+
 /// Counts a call of a command, and its failure.
 #[inline]
 fn count(state: &mut State, command: &Command, failure: Option<&Error>) {
@@ -213,6 +229,8 @@ pub struct ScriptMode {
     pub ignores_memory_limit: bool,
     /// It has run a command that writes. From then on it is not refused for want of memory, nor killed.
     pub wrote: bool,
+    /// What it did is undone if it fails.
+    pub is_atomic: bool,
 }
 
 /// Runs a command that a script asks for. Its effect goes into the script's, and refusals have the words that Redis has

@@ -3,13 +3,12 @@
 use super::arguments::{integer_or, is};
 use super::context::Context;
 use super::function_change::{delete, dump, flush, load, restore};
-use super::script;
 use super::server::{container, help};
 use super::spec::{Find, Flags, Group, Keys, Run, Spec, Use};
+use super::{routine, script};
 use crate::ds::glob;
 use crate::env::Env;
 use crate::error::{Error, Result};
-use crate::limits;
 use crate::procedure::budget::{Kind, RunningFunction};
 use crate::procedure::functions::not_found;
 use crate::procedure::library::quoting;
@@ -147,61 +146,72 @@ fn fcall_ro(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 }
 
 fn call(ctx: &mut Context<'_>, args: &[&[u8]], read_only: bool) -> Result<Reply> {
-    with_functions(ctx, |ctx, functions| {
-        let function = functions.find(args[1]).ok_or_else(not_found)?;
-        let count = integer_or(args[2], "Bad number of keys provided")?;
-        let (keys, rest) = script::split_keys(args, count)?;
-        let mode = script::mode_of(ctx, function.flags, read_only)?;
-        let call = Call {
-            name: args[1],
-            words: Some(args),
-            keys,
-            args: rest,
-            now_ns: ctx.state.clock.steady_ns,
-            memory_bytes_max: limits::SCRIPT_MEMORY_BYTES_MAX,
-        };
-        script::run_as(ctx, mode, |host| functions.call(host, function, &call))
-    })
+    let functions = routine::lend(ctx.state)?;
+    let function = functions.find(args[1]).ok_or_else(not_found)?;
+    let count = integer_or(args[2], "Bad number of keys provided")?;
+    let (keys, rest) = script::split_keys(args, count)?;
+    let mode = script::mode_of(ctx, function.flags, read_only)?;
+    let is_atomic = mode.is_atomic;
+    let call = Call { words: Some(args), keys, args: rest, is_atomic, ..routine::plain_call(ctx, args[1]) };
+    script::run_as(ctx, mode, |host| functions.call(host, function, &call))
 }
 
-/// Lends the functions to `body`, when they are what the catalog says.
-#[inline]
+/// Gives the functions to `body` to change what there is of them, when they are what the catalog says.
 pub(super) fn with_functions<T>(
     ctx: &mut Context<'_>,
     body: impl FnOnce(&mut Context<'_>, &mut Functions) -> Result<T>,
 ) -> Result<T> {
-    let Some(mut functions) = ctx.state.scripts.take_functions() else {
-        return Err(Error::err("a script is running already"));
+    let mut place = ctx.state.scripts.take_functions();
+    let result = match place.get_mut() {
+        Some(functions) => {
+            follow(ctx.state, functions);
+            body(ctx, functions)
+        }
+        None => Err(Error::err("a script is running already")),
     };
-    follow(ctx.state, &mut functions);
-    // Whatever happens in between, they go back to their place.
-    let outcome = body(ctx, &mut functions);
-    ctx.state.scripts.functions = Some(functions);
-    outcome
+    ctx.state.scripts.put_functions(place);
+    result
 }
 
-#[inline]
 fn follow(state: &mut State, functions: &mut Functions) {
     let State { env, tables, .. } = state;
-    for error in functions.follow(&tables.catalog.libraries, &mut LoadHost(&mut **env)) {
+    for error in functions.follow(&tables.catalog.libraries, &mut Aside::loading(&mut **env)) {
         env.log(3, &error.message);
     }
 }
 
-/// Compiles the functions of a store that has just been opened.
+/// Compiles what is not up to date, first of all in a store that has just been opened.
 pub(crate) fn prepare(state: &mut State) {
-    if let Some(mut functions) = state.scripts.take_functions() {
-        follow(state, &mut functions);
-        state.scripts.functions = Some(functions);
+    let mut place = state.scripts.take_functions();
+    if let Some(functions) = place.get_mut() {
+        follow(state, functions);
+    }
+    state.scripts.put_functions(place);
+}
+
+/// What code may use of the world that has nothing to do with the data: the log and the clock.
+pub(super) struct Aside<'a> {
+    env: &'a mut dyn Env,
+    /// Why it calls no commands.
+    why: &'static str,
+}
+
+impl<'a> Aside<'a> {
+    /// For a library that is loaded.
+    pub fn loading(env: &'a mut dyn Env) -> Aside<'a> {
+        Aside { env, why: "no commands can be called while a library is loaded" }
+    }
+
+    /// For a function that is pure.
+    #[allow(dead_code)] // SQL will call such
+    pub fn pure(env: &'a mut dyn Env) -> Aside<'a> {
+        Aside { env, why: "a pure function calls no commands" }
     }
 }
 
-/// What a library may use of the world while it is loaded: the log and the clock.
-pub(super) struct LoadHost<'a>(pub &'a mut dyn Env);
-
-impl Host for LoadHost<'_> {
+impl Host for Aside<'_> {
     fn call(&mut self, _: &[&[u8]]) -> Reply {
-        Error::err("no commands can be called while a library is loaded").into()
+        Error::err(self.why).into()
     }
 
     fn permits(&self, _: &[&[u8]]) -> Option<bool> {
@@ -211,11 +221,11 @@ impl Host for LoadHost<'_> {
     fn set_protocol(&mut self, _: u8) {}
 
     fn log(&mut self, level: LogLevel, message: &[u8]) {
-        self.0.log(level as u8, &String::from_utf8_lossy(message));
+        self.env.log(level as u8, &String::from_utf8_lossy(message));
     }
 
     fn monotonic_ns(&mut self) -> u64 {
-        self.0.monotonic_ns()
+        self.env.monotonic_ns()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::arguments::is;
 use super::context::Context;
 use super::dispatch::wrong_subcommand;
-use super::function::{LoadHost, prepare, with_functions};
+use super::function::{Aside, prepare, with_functions};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::procedure::functions::Loaded;
@@ -52,7 +52,7 @@ pub(super) fn load(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 /// Runs the code of a library, which becomes no part of anything yet.
 fn load_one(ctx: &mut Context<'_>, functions: &mut Functions, code: &[u8]) -> Result<Loaded> {
-    functions.load(&mut LoadHost(&mut *ctx.state.env), code, Some(limits::LIBRARY_LOAD_MS_MAX))
+    functions.load(&mut Aside::loading(&mut *ctx.state.env), code, Some(limits::LIBRARY_LOAD_MS_MAX))
 }
 
 pub(super) fn delete(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -137,7 +137,7 @@ pub(super) fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
             ctx.state.tables.put_library(def.clone(), &mut ctx.effect.tables)?;
         }
         let State { env, tables, .. } = &mut *ctx.state;
-        functions.keep_all(loaded, &tables.catalog.libraries, &mut LoadHost(&mut **env));
+        functions.keep_all(loaded, &tables.catalog.libraries, &mut Aside::loading(&mut **env));
         Ok(Reply::Ok)
     })
 }

@@ -10,6 +10,7 @@ pub mod spec;
 pub mod table;
 pub mod waiting;
 
+mod atomic;
 mod bitmap;
 mod client;
 mod cluster;
@@ -32,8 +33,10 @@ mod zset_range;
 pub(crate) mod connection;
 mod pubsub;
 mod records;
+mod routine;
 mod save;
 mod script;
+mod script_host;
 mod server;
 mod set;
 mod sort;

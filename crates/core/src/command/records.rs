@@ -2,17 +2,20 @@
 
 use super::arguments;
 use super::context::Context;
+use super::dispatch;
 use super::spec::{Flags, Group, Keys, Run, Spec};
 use super::sql::Statement;
+use super::transact;
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::reply::Reply;
 use crate::sql::executor::{reply, table_info};
-use crate::sql::records::{self, Records};
+use crate::sql::records::{self, Records, ShowAt};
 use crate::sql::report;
 use crate::sql::schema::{method, show_index_name};
 use crate::sql::table_info::TableInfo;
 use crate::table::catalog::{IndexColumn, IndexDef};
+use crate::table::datum::DatumRef;
 use crate::table::row::Row;
 
 const READ: Flags = Flags::READONLY.union(Flags::SQL);
@@ -106,6 +109,22 @@ fn get_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         return Err(Error::err("more than one key given: TABLE.MGET gets many"));
     }
     Ok(found)
+}
+
+/// Shows a procedure the rows that have these keys; see [`Records::show`].
+pub(super) fn show(
+    ctx: &mut Context<'_>,
+    table: &[u8],
+    keys: &[DatumRef<'_>],
+    columns: Option<&[&[u8]]>,
+    show: ShowAt<'_>,
+) -> Result<()> {
+    transact::follow(ctx)?;
+    let host = &mut Statement::new(ctx);
+    let shown = Records::open(host, table).and_then(|records| records.show(host, keys, columns, show));
+    let shown = shown.map_err(|error| report::dressed(host, table, error));
+    dispatch::count_look(ctx.state, shown.as_ref().err());
+    shown
 }
 
 fn mget_plain(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {

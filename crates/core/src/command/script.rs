@@ -2,15 +2,16 @@
 
 use super::arguments::{integer, is};
 use super::context::Context;
-use super::dispatch::{self, ScriptMode};
-use super::room;
+use super::dispatch::ScriptMode;
+use super::script_host::with_host;
 use super::server::{container, help};
 use super::spec::{Find, Flags, Group, Keys, Run, Spec, Use};
+use super::{atomic, room};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::procedure::budget::Kind;
 use crate::procedure::lua::Lua;
-use crate::procedure::{Call, Host, Language, LogLevel, Outcome, ScriptFlags, ScriptId};
+use crate::procedure::{Call, Host, Language, Outcome, ScriptFlags, ScriptId};
 use crate::reply::Reply;
 
 const RUNS: Flags = Flags::NOSCRIPT
@@ -174,7 +175,7 @@ fn prepare(ctx: &mut Context<'_>, lua: &mut Lua, id: ScriptId, read_only: bool) 
 #[inline]
 pub(super) fn mode_of(ctx: &Context<'_>, flags: ScriptFlags, read_only: bool) -> Result<ScriptMode> {
     let is_full = ctx.state.shortage.is_full;
-    let no_writes = flags.contains(ScriptFlags::NO_WRITES);
+    let no_writes = flags.intersects(ScriptFlags::NO_WRITES.union(ScriptFlags::PURE));
     if flags.contains(ScriptFlags::DECLARED) {
         if read_only && !no_writes {
             return Err(Error::err("Can not execute a script with write flag using *_ro command."));
@@ -184,7 +185,8 @@ pub(super) fn mode_of(ctx: &Context<'_>, flags: ScriptFlags, read_only: bool) ->
         }
     }
     let ignores_memory_limit = !is_full || flags.contains(ScriptFlags::ALLOW_OOM);
-    Ok(ScriptMode { read_only: read_only || no_writes, ignores_memory_limit, wrote: false })
+    let is_atomic = flags.contains(ScriptFlags::ATOMIC);
+    Ok(ScriptMode { read_only: read_only || no_writes, ignores_memory_limit, wrote: false, is_atomic })
 }
 
 fn run_prepared(
@@ -201,52 +203,24 @@ fn run_prepared(
         args,
         now_ns: ctx.state.clock.steady_ns,
         memory_bytes_max: limits::SCRIPT_MEMORY_BYTES_MAX,
+        is_atomic: mode.is_atomic,
     };
     run_as(ctx, mode, |host| lua.run(host, id, &call))
 }
 
-/// Runs a script or function in its caller's database with RESP2, and leaves its caller as it was.
+/// Runs a script or function and takes its reply; one that is atomic leaves nothing if that is an error.
 #[inline]
 pub(super) fn run_as(
     ctx: &mut Context<'_>,
     mode: ScriptMode,
     run: impl FnOnce(&mut dyn Host) -> Outcome,
 ) -> Result<Reply> {
-    let (db, protocol) = (ctx.session.db, std::mem::replace(&mut ctx.session.protocol, 2));
-    let outcome = run(&mut ScriptHost { ctx, mode });
-    (ctx.session.db, ctx.session.protocol) = (db, protocol);
+    let is_atomic = mode.is_atomic;
+    let run = |ctx: &mut Context<'_>| with_host(ctx, mode, run);
+    let outcome = atomic::run(ctx, is_atomic, run, |outcome| !outcome.reply.is_error())?;
     match outcome.reply {
         Reply::Error(error) if !outcome.counted => Err(error),
         reply => Ok(reply),
-    }
-}
-
-/// The engine as scripts may use it.
-struct ScriptHost<'c, 'a> {
-    ctx: &'c mut Context<'a>,
-    mode: ScriptMode,
-}
-
-impl Host for ScriptHost<'_, '_> {
-    #[inline]
-    fn call(&mut self, args: &[&[u8]]) -> Reply {
-        dispatch::call_from_script(self.ctx, &mut self.mode, args)
-    }
-
-    fn permits(&self, args: &[&[u8]]) -> Option<bool> {
-        dispatch::find(args[0], args).ok().map(|_| true)
-    }
-
-    fn set_protocol(&mut self, version: u8) {
-        self.ctx.session.protocol = version;
-    }
-
-    fn log(&mut self, level: LogLevel, message: &[u8]) {
-        self.ctx.state.env.log(level as u8, &String::from_utf8_lossy(message));
-    }
-
-    fn monotonic_ns(&mut self) -> u64 {
-        self.ctx.state.env.monotonic_ns()
     }
 }
 

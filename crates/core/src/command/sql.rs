@@ -10,7 +10,7 @@ use crate::readers::{Job, Ticket};
 use crate::reply::Reply;
 use crate::session::{Blocked, Door, NoWaker, Session, SessionId, Sweep};
 use crate::sql::control::Control;
-use crate::sql::direct::{self, Done, Prepared};
+use crate::sql::direct::{self, Asked, Done, Prepared, Show};
 use crate::sql::run::number_after;
 use crate::sql::{self, Ahead, Host, Portion, Shape, Sql, packed};
 use crate::state::State;
@@ -105,6 +105,14 @@ fn after_slice(ctx: &mut Context<'_>, args: &[&[u8]], reply: &Reply, window: Win
         0 => Reply::Int(deleted as i64),
         cursor => ctx.sweep(args, Sweep { cursor, deleted }),
     }
+}
+
+/// Runs a statement for a procedure, which is shown its rows; see [`direct::ask`].
+#[inline]
+pub(super) fn ask(ctx: &mut Context<'_>, text: &[u8], values: &[DatumRef<'_>], show: Show<'_>) -> Result<Asked> {
+    let asked = transact::follow(ctx).and_then(|()| direct::ask(&mut Statement::new(ctx), text, values, show));
+    dispatch::count_statement(ctx.state, asked.as_ref().err());
+    asked
 }
 
 /// Runs a statement that its caller has prepared; see [`direct::execute`].

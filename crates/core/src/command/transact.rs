@@ -288,6 +288,17 @@ pub(super) fn run(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> R
     }
 }
 
+/// A procedure of a session that may have a transaction is about to run a statement.
+#[inline]
+pub(super) fn follow(ctx: &mut Context<'_>) -> Result<()> {
+    let Some(transaction) = &mut ctx.session.transaction else { return Ok(()) };
+    if let Some(why) = &transaction.ended {
+        return Err(why.clone());
+    }
+    transaction.follow(&ctx.state.tables.catalog);
+    Ok(())
+}
+
 /// The error of a write in a transaction that may only read.
 pub(super) fn read_only() -> Error {
     Error::new(Code::ReadOnly, "the transaction is READ ONLY")

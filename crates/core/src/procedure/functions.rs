@@ -3,14 +3,18 @@
 //! The catalog is the truth, and this can be thrown away. Each call compares versions, and where they differ (after a
 //! change was taken back, or a restart) what is not up to date is compiled again.
 
-use super::lua::{FunctionId, Limits, Lua};
+use super::lua::{Field, FunctionId, Limits, Lua, Stack, Told};
 use super::{Call, Host, Language, Outcome, Watch};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::procedure::library::read_heading;
+use crate::table::datum::{Datum, DatumRef};
 use crate::table::library::{FunctionDef, Libraries, LibraryDef, ScriptFlags};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
+use std::cell::Cell;
+use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A function that can be called.
@@ -39,6 +43,68 @@ pub struct Functions {
     /// Names as registered, by number.
     names: Vec<Box<str>>,
     libraries: HashMap<String, Loaded>,
+    /// Functions that run, inside each other.
+    depth: Cell<usize>,
+}
+
+/// The functions in their place, from which one may be called while the state that it works on changes.
+pub struct Place(Rc<Functions>);
+
+// SAFETY: the place is the state's, and others than it only have the functions while one of them is called (`Lent`), which
+// whoever holds the baton does on one thread, and is done with when the baton passes. So whenever the state goes to another
+// thread, nothing of this one counts references any more.
+unsafe impl Send for Place {}
+
+impl Place {
+    /// A place for them.
+    pub fn new(functions: Functions) -> Place {
+        Place(Rc::new(functions))
+    }
+
+    /// The functions, to change what there is of them. None while one runs.
+    pub fn get_mut(&mut self) -> Option<&mut Functions> {
+        Rc::get_mut(&mut self.0)
+    }
+
+    /// The functions, to look at.
+    #[inline]
+    pub fn get(&self) -> &Functions {
+        &self.0
+    }
+
+    /// The functions, to call one.
+    ///
+    /// # Errors
+    /// Too many run inside each other.
+    #[inline]
+    pub fn lend(&self) -> Result<Lent> {
+        let depth = &self.0.depth;
+        if depth.get() >= limits::PROCEDURE_DEPTH_MAX {
+            let text = format!("functions are nested more than {} deep", limits::PROCEDURE_DEPTH_MAX);
+            return Err(Error::new(Code::Limit, text));
+        }
+        depth.set(depth.get() + 1);
+        Ok(Lent(self.0.clone()))
+    }
+}
+
+/// The functions, lent until a call is over. It must not outlive the hold of the baton.
+pub struct Lent(Rc<Functions>);
+
+impl Deref for Lent {
+    type Target = Functions;
+
+    #[inline]
+    fn deref(&self) -> &Functions {
+        &self.0
+    }
+}
+
+impl Drop for Lent {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.depth.set(self.0.depth.get() - 1);
+    }
 }
 
 impl Functions {
@@ -51,6 +117,7 @@ impl Functions {
             by_name: HashMap::new(),
             names: Vec::new(),
             libraries: HashMap::new(),
+            depth: Cell::new(0),
         }
     }
 
@@ -65,13 +132,66 @@ impl Functions {
         found.copied()
     }
 
-    /// Calls a function that was found.
+    /// Are they made from this version of the catalog?
     #[inline]
-    pub fn call(&mut self, host: &mut dyn Host, function: Function, call: &Call<'_>) -> Outcome {
-        match (&mut self.lua, self.names.get(function.id.index())) {
-            (Some(lua), Some(name)) => lua.call_function(host, function.id, &Call { name: name.as_bytes(), ..*call }),
-            _ => Outcome { reply: not_found().into(), counted: false },
+    pub fn is_current(&self, libraries: &Libraries) -> bool {
+        self.version == libraries.version()
+    }
+
+    /// Calls a function that was found. It may be called while others run.
+    #[inline]
+    pub fn call(&self, host: &mut dyn Host, function: Function, call: &Call<'_>) -> Outcome {
+        match self.named(function) {
+            Some((lua, name)) => lua.call_function(host, function.id, &Call { name, ..*call }),
+            None => Outcome { reply: not_found().into(), counted: false },
         }
+    }
+
+    /// Calls a function with an event, which is a table with these fields; see [`Lua::tell_function`].
+    ///
+    /// # Errors
+    /// What the function raised or returned as an error, with its name and line.
+    pub fn tell(
+        &self,
+        host: &mut dyn Host,
+        function: Function,
+        call: &Call<'_>,
+        fields: &[(&str, Field<'_>)],
+        back: Option<&str>,
+    ) -> Result<Told> {
+        let (lua, name) = self.named(function).ok_or_else(not_found)?;
+        lua.tell_function(host, function.id, &Call { name, ..*call }, fields, back)
+    }
+
+    /// Calls a function with values, and gives the value that it returns.
+    ///
+    /// # Errors
+    /// What the function raised or returned as an error, with its name and line.
+    pub fn evaluate(
+        &self,
+        host: &mut dyn Host,
+        function: Function,
+        call: &Call<'_>,
+        args: &[DatumRef<'_>],
+    ) -> Result<Datum> {
+        let (lua, name) = self.named(function).ok_or_else(not_found)?;
+        lua.evaluate_function(host, function.id, &Call { name, ..*call }, args)
+    }
+
+    /// Calls a function for another one in the same interpreter; see [`Lua::call_here`].
+    pub fn call_here(
+        &self,
+        host: &mut dyn Host,
+        function: Function,
+        caller: Stack<'_>,
+    ) -> Option<std::result::Result<(), Outcome>> {
+        let (lua, name) = self.named(function)?;
+        lua.call_here(host, function.id, name, caller)
+    }
+
+    #[inline]
+    fn named(&self, function: Function) -> Option<(&Lua, &[u8])> {
+        Some((self.lua.as_ref()?, self.names.get(function.id.index())?.as_bytes()))
     }
 
     /// Compiles what is not up to date. A library that does not load has no functions then; what is wrong is given.

@@ -13,12 +13,19 @@ pub mod lua;
 pub mod payload;
 pub mod registry;
 
+#[cfg(test)]
+mod nesting_tests;
+
 pub use budget::Watch;
-pub use functions::Functions;
+pub use functions::{Function, Functions, Lent, Place};
 pub use registry::{Registry, Script, ScriptFlags, ScriptId};
 
 use crate::error::{Error, Result};
 use crate::reply::Reply;
+use crate::sql::direct::{Asked, Show};
+use crate::sql::records::ShowAt;
+use crate::table::datum::DatumRef;
+use crate::table::library::Libraries;
 use std::sync::Arc;
 
 /// How important a line of a procedure's log is; the numbers are Redis's.
@@ -43,6 +50,37 @@ pub trait Host {
     fn log(&mut self, level: LogLevel, message: &[u8]);
     /// A clock that never goes back, nanoseconds.
     fn monotonic_ns(&mut self) -> u64;
+
+    /// Runs a statement with these values for its parameters, and shows its rows.
+    fn sql(&mut self, _text: &[u8], _values: &[DatumRef<'_>], _show: Show<'_>) -> Result<Asked> {
+        Err(out_of_reach())
+    }
+
+    /// Shows the rows of a table that have these primary keys, a value for each column of a key, with the place of their
+    /// keys. Of the columns named, if any are, those only.
+    fn rows(
+        &mut self,
+        _table: &[u8],
+        _keys: &[DatumRef<'_>],
+        _columns: Option<&[&[u8]]>,
+        _show: ShowAt<'_>,
+    ) -> Result<()> {
+        Err(out_of_reach())
+    }
+
+    /// Has `run` run the function of this name, with what its flags ask for around it. What `run` gives is whether the
+    /// function did well.
+    fn with_function(&mut self, _name: &[u8], _run: RunFunction<'_>) -> Result<()> {
+        Err(out_of_reach())
+    }
+}
+
+/// Runs a function that was found, and tells whether it did well.
+pub type RunFunction<'a> = &'a mut dyn FnMut(&mut dyn Host, &Functions, Function) -> bool;
+
+#[cold]
+fn out_of_reach() -> Error {
+    Error::err("the data is out of reach here")
 }
 
 /// What came of a procedure's run.
@@ -81,6 +119,8 @@ pub struct Call<'a> {
     pub now_ns: u64,
     /// Most bytes the language may hold while it runs.
     pub memory_bytes_max: usize,
+    /// What it did is undone if it fails, so it may be ended whatever it has written.
+    pub is_atomic: bool,
 }
 
 /// The scripts of a store and the interpreter that runs them, which is made when the first script needs it.
@@ -89,8 +129,8 @@ pub struct Scripts {
     pub registry: Registry,
     /// The interpreter; out of its place while it runs a script.
     pub lua: Option<Box<lua::Lua>>,
-    /// Compiled functions of libraries, with an interpreter of their own; out of their place while one runs.
-    pub functions: Option<Box<Functions>>,
+    /// Compiled functions of libraries, with an interpreter of their own; away while they change.
+    functions: Option<Place>,
     watch: Arc<Watch>,
 }
 
@@ -110,14 +150,21 @@ impl Scripts {
         Some(self.lua.take().unwrap_or_else(|| Box::new(lua::Lua::new(self.watch.clone()))))
     }
 
-    /// Takes the functions out of their place, so that one that runs and the state it works on stay apart. None while a
-    /// script or function runs.
+    /// Takes the functions with their place, to change what there is of them; [`Scripts::put_functions`] gives them back.
+    pub fn take_functions(&mut self) -> Place {
+        self.functions.take().unwrap_or_else(|| Place::new(Functions::new(self.watch.clone())))
+    }
+
+    /// Puts the functions back.
+    pub fn put_functions(&mut self, place: Place) {
+        self.functions = Some(place);
+    }
+
+    /// The functions to call one, if they are what the catalog says.
     #[inline]
-    pub fn take_functions(&mut self) -> Option<Box<Functions>> {
-        if self.watch.is_running() {
-            return None;
-        }
-        Some(self.functions.take().unwrap_or_else(|| Box::new(Functions::new(self.watch.clone()))))
+    pub fn lend_functions(&self, libraries: &Libraries) -> Option<Result<Lent>> {
+        let place = self.functions.as_ref()?;
+        place.get().is_current(libraries).then(|| place.lend())
     }
 
     /// Tells of the running script, and kills it, without the baton.
@@ -143,7 +190,7 @@ impl Scripts {
 
     /// Bytes held by the interpreter of functions.
     pub fn functions_memory(&self) -> usize {
-        self.functions.as_ref().map_or(0, |functions| functions.memory())
+        self.functions.as_ref().map_or(0, |place| place.get().memory())
     }
 
     /// Bytes held by the interpreter.

@@ -44,6 +44,8 @@ pub struct Sql {
     /// Buffers of the fast path: keys to look up, a row to write and the row as it was.
     pub(super) keys: Batch,
     pub(super) row_buffers: (Batch, Vec<u8>),
+    /// Rows found for a caller in the same process.
+    pub(super) found: Batch,
     /// Evaluates what definitions demand of rows.
     rows: RowEvaluator,
 }
@@ -155,6 +157,7 @@ impl Default for Sql {
             taken: Vec::new(),
             keys: Batch::new(),
             row_buffers: Default::default(),
+            found: Batch::new(),
             rows: RowEvaluator::default(),
         }
     }

@@ -20,6 +20,12 @@ use crate::table::types::Storage;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+/// Is shown the place of a key, the names of the columns and the values of the row that has it; an error ends the showing.
+pub type ShowAt<'a> = &'a mut dyn FnMut(usize, &[&[u8]], &[DatumRef<'_>]) -> Result<()>;
+
+/// Names and positions of columns.
+type Positions<'a> = SmallVec<[(&'a [u8], u16); 16]>;
+
 /// A table and its primary key.
 pub struct Records {
     /// What is known of the table.
@@ -53,17 +59,28 @@ impl Records {
 
     /// The keys that arguments spell, one value for each column of the key; a key that no row can have is left empty.
     fn keys(&self, parts: &[&[u8]]) -> Result<Batch> {
+        let spelled = parts.iter().zip(self.blobs.iter().cycle());
+        let values: SmallVec<[DatumRef<'_>; 4]> =
+            spelled.map(|(part, blob)| if *blob { DatumRef::Blob(part) } else { DatumRef::Text(part) }).collect();
+        self.keys_of(&values)
+    }
+
+    /// The keys that have these values, one for each column of a key; a key that no row can have is left empty.
+    fn keys_of(&self, values: &[DatumRef<'_>]) -> Result<Batch> {
         let width = self.key_parts();
-        if parts.is_empty() || !parts.len().is_multiple_of(width) {
-            let text = format!("a key of table {} has {width} values, {} given", self.info.def.name, parts.len());
+        if values.is_empty() || !values.len().is_multiple_of(width) {
+            let text = format!("a key of table {} has {width} values, {} given", self.info.def.name, values.len());
             return Err(Error::new(Code::Err, text));
         }
         let mut keys = Batch::new();
         let mut key = KeyBuf::new();
-        for parts in parts.chunks(width) {
+        for values in values.chunks(width) {
             key.clear();
-            for ((part, column), blob) in parts.iter().zip(&self.columns).zip(&self.blobs) {
-                let value = if *blob { DatumRef::Blob(part) } else { DatumRef::Text(part) };
+            for ((value, column), blob) in values.iter().zip(&self.columns).zip(&self.blobs) {
+                let value = match value {
+                    DatumRef::Text(bytes) if *blob => DatumRef::Blob(bytes),
+                    value => *value,
+                };
                 if encode(value, column, &mut key) != Encoded::Bytes {
                     key.clear();
                     break;
@@ -72,6 +89,45 @@ impl Records {
             keys.push(&key);
         }
         Ok(keys)
+    }
+
+    /// Shows the rows that have the keys with these values: the place of the key, and all columns or those named.
+    pub fn show(
+        &self,
+        host: &mut dyn Host,
+        keys: &[DatumRef<'_>],
+        columns: Option<&[&[u8]]>,
+        show: ShowAt<'_>,
+    ) -> Result<()> {
+        let keys = self.keys_of(keys)?;
+        let columns = self.positions(columns)?;
+        let names: SmallVec<[&[u8]; 16]> = columns.iter().map(|(name, _)| *name).collect();
+        let mut result = Ok(());
+        until_ready(host, |host| {
+            host.source().get_many(self.info.def.id, self.key, &keys, &mut |place, _, row| {
+                let mut values: SmallVec<[DatumRef<'_>; 16]> = SmallVec::new();
+                columns.iter().for_each(|(_, position)| values.push(row.get(*position)));
+                if result.is_ok() {
+                    result = show(place, &names, &values);
+                }
+            })?;
+            Ok(())
+        })?;
+        result
+    }
+
+    /// The names and positions of all columns, or of those named.
+    fn positions(&self, wanted: Option<&[&[u8]]>) -> Result<Positions<'_>> {
+        let columns = &self.info.def.columns;
+        let Some(wanted) = wanted else {
+            let visible = columns.iter().filter(|c| !c.hidden);
+            return Ok(visible.map(|c| (c.name.as_bytes(), c.position)).collect());
+        };
+        let find = |name: &&[u8]| {
+            let column = &columns[self.info.column(&String::from_utf8_lossy(name))?];
+            Ok((column.name.as_bytes(), column.position))
+        };
+        wanted.iter().map(find).collect()
     }
 
     /// Shows the rows that have the keys, with the place of each key.

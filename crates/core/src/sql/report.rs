@@ -36,7 +36,7 @@ pub fn cancelled() -> Error {
 #[cold]
 pub fn dressed(host: &mut dyn Host, statement: &[u8], error: Error) -> Error {
     let Some(state) = state(&error) else { return error };
-    if has_state(&error.message) {
+    if state_in(&error.message).is_some() {
         return error;
     }
     let text = String::from_utf8_lossy(statement);
@@ -63,12 +63,18 @@ fn shortened(message: &str) -> Cow<'_, str> {
     front.chain(" .. ".chars()).chain(back).collect::<String>().into()
 }
 
-/// Each state has a digit; ALTER, CHECK and STORE begin sentences.
-fn has_state(message: &str) -> bool {
-    let Some((word, _)) = message.split_once(' ') else { return false };
-    word.len() == 5
+/// The SQLSTATE of a statement's error.
+pub fn sqlstate(error: &Error) -> Option<&str> {
+    if matches!(error.code, Code::Err | Code::Custom) { None } else { state_in(&error.message) }
+}
+
+/// The state at the front of a sentence: each has a digit; ALTER, CHECK and STORE begin sentences.
+fn state_in(message: &str) -> Option<&str> {
+    let (word, _) = message.split_once(' ')?;
+    let is_state = word.len() == 5
         && word.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
-        && word.bytes().any(|b| b.is_ascii_digit())
+        && word.bytes().any(|b| b.is_ascii_digit());
+    is_state.then_some(word)
 }
 
 /// Words of a sentence, and the SQLSTATE that they mean; the first that fits counts.

@@ -25,16 +25,22 @@ bitflags! {
         const NO_CLUSTER = 1 << 4;
         /// It may touch keys of several slots.
         const ALLOW_CROSS_SLOT_KEYS = 1 << 5;
+        /// What it gives depends on its arguments only: SQL may call it. Not Redis's.
+        const PURE = 1 << 6;
+        /// What it did is undone if it fails. Not Redis's.
+        const ATOMIC = 1 << 7;
     }
 }
 
-/// The flags by the names Redis gives them, in its order.
-pub const FLAG_NAMES: [(&str, ScriptFlags); 5] = [
+/// The flags by the names Redis gives them, in its order, and then our own.
+pub const FLAG_NAMES: [(&str, ScriptFlags); 7] = [
     ("no-writes", ScriptFlags::NO_WRITES),
     ("allow-oom", ScriptFlags::ALLOW_OOM),
     ("allow-stale", ScriptFlags::ALLOW_STALE),
     ("no-cluster", ScriptFlags::NO_CLUSTER),
     ("allow-cross-slot-keys", ScriptFlags::ALLOW_CROSS_SLOT_KEYS),
+    ("pure", ScriptFlags::PURE),
+    ("atomic", ScriptFlags::ATOMIC),
 ];
 
 /// A library: a piece of code and the functions that it registered.

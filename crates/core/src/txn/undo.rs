@@ -9,8 +9,20 @@ use crate::value::codec::{Decoded, Malformed};
 /// # Errors
 /// An inverse does not fit the state it was made for: a bug, or the effect is not the last one.
 pub fn undo(effect: Effect, keyspace: &mut Keyspace, tables: &mut Tables) -> Decoded<()> {
+    undo_keys(effect.keys.list, keyspace)?;
+    for change in effect.tables.list.into_iter().rev() {
+        tables.undo_change(change).map_err(|_| Malformed("a change of a table that cannot be taken back"))?;
+    }
+    Ok(())
+}
+
+/// Takes back changes of keys that were made with undo wanted, the last ones there are.
+///
+/// # Errors
+/// As for [`undo`].
+pub fn undo_keys(changes: Vec<Change>, keyspace: &mut Keyspace) -> Decoded<()> {
     let mut nobody = Changes::default();
-    for change in effect.keys.list.into_iter().rev() {
+    for change in changes.into_iter().rev() {
         match change {
             Change::Key { db, key, undo, .. } => {
                 if let Some(op) = undo {
@@ -29,9 +41,6 @@ pub fn undo(effect: Effect, keyspace: &mut Keyspace, tables: &mut Tables) -> Dec
             }
             Change::Swap(a, b) => keyspace.swap(a, b, &mut nobody),
         }
-    }
-    for change in effect.tables.list.into_iter().rev() {
-        tables.undo_change(change).map_err(|_| Malformed("a change of a table that cannot be taken back"))?;
     }
     Ok(())
 }

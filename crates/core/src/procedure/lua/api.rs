@@ -1,9 +1,8 @@
-//! The tables `redis` and `peryton`: what a script may ask of the engine.
+//! The table `redis`: what a script may ask of the engine, as in Redis ([`super::peryton`] has what it may ask besides).
 
 use super::convert::{push_error, push_reply};
 use super::stack::{Answer, Fault, Kind, Stack, push_error_table};
 use crate::ds::{number, sha1};
-use crate::error::{Code, Error};
 use crate::procedure::LogLevel;
 use crate::reply::Reply;
 use smallvec::SmallVec;
@@ -28,8 +27,7 @@ fn command(stack: Stack<'_>, raise: bool) -> Answer {
     if let Err(fault) = arguments(stack, &mut args) {
         return fail(stack, raise, fault);
     }
-    let shared = stack.shared();
-    let Some(reply) = shared.with_host(|host| host.call(&args)) else {
+    let Some(reply) = stack.with_host(|host| host.call(&args)) else {
         return Err(reply_fault("ERR redis.call/pcall can only be called inside a script invocation"));
     };
     drop(args);
@@ -39,7 +37,7 @@ fn command(stack: Stack<'_>, raise: bool) -> Answer {
             push_error(stack, &error);
             if raise { Err(Fault::Value) } else { Ok(1) }
         }
-        reply => push_reply(stack, &reply, shared.protocol.get()).map(|()| 1),
+        reply => push_reply(stack, &reply, stack.shared().protocol.get()).map(|()| 1),
     }
 }
 
@@ -84,7 +82,7 @@ fn fail(stack: Stack<'_>, raise: bool, fault: Fault) -> Answer {
     }
 }
 
-fn reply_fault(text: &str) -> Fault {
+pub fn reply_fault(text: &str) -> Fault {
     Fault::Reply(text.into())
 }
 
@@ -149,7 +147,7 @@ pub fn log(stack: Stack<'_>) -> Answer {
         _ => return Err(reply_fault("ERR Invalid debug level.")),
     };
     let parts: Vec<&[u8]> = (2..=count).filter_map(|index| stack.bytes(index)).collect();
-    stack.shared().with_host(|host| host.log(level, &parts.join(&b' ')));
+    stack.with_host(|host| host.log(level, &parts.join(&b' ')));
     Ok(0)
 }
 
@@ -163,7 +161,7 @@ pub fn setresp(stack: Stack<'_>) -> Answer {
         _ => return Err(reply_fault("ERR RESP version must be 2 or 3.")),
     };
     stack.shared().protocol.set(version);
-    stack.shared().with_host(|host| host.set_protocol(version));
+    stack.with_host(|host| host.set_protocol(version));
     Ok(0)
 }
 
@@ -182,7 +180,7 @@ pub fn set_repl(stack: Stack<'_>) -> Answer {
 pub fn acl_check_cmd(stack: Stack<'_>) -> Answer {
     let mut args = Arguments::new();
     arguments(stack, &mut args)?;
-    match stack.shared().with_host(|host| host.permits(&args)).flatten() {
+    match stack.with_host(|host| host.permits(&args)).flatten() {
         Some(permitted) => {
             stack.push_bool(permitted);
             Ok(1)
@@ -210,82 +208,7 @@ pub fn debug(_: Stack<'_>) -> Answer {
 
 /// `os.clock()`: seconds of the steady clock, to measure with.
 pub fn clock(stack: Stack<'_>) -> Answer {
-    let now_ns = stack.shared().with_host(|host| host.monotonic_ns()).unwrap_or_default();
+    let now_ns = stack.with_host(|host| host.monotonic_ns()).unwrap_or_default();
     stack.push_number(now_ns as f64 / 1e9);
     Ok(1)
-}
-
-/// `peryton.sql(text, ...)`: a list of rows, each a table by column; of a statement without rows, the number of rows
-/// that it changed.
-pub fn sql(stack: Stack<'_>) -> Answer {
-    let count = stack.top();
-    let text = stack.string_argument(1)?;
-    let types = (2..=count).map(|index| sql_type(stack, index)).collect::<Result<Vec<u8>, Fault>>()?;
-    let mut args: Arguments<'_> = SmallVec::from_slice(&[&b"SQL.BIND"[..], &types, text]);
-    for index in 2..=count {
-        match stack.kind(index) {
-            Kind::Number => spell_number(stack, index)?,
-            Kind::Boolean => {
-                stack.push_text(if stack.truth(index) { "1" } else { "0" });
-                stack.replace(index);
-            }
-            _ => {}
-        }
-        args.push(stack.bytes(index).unwrap_or_default());
-    }
-    let Some(reply) = stack.shared().with_host(|host| host.call(&args)) else {
-        return Err(reply_fault("ERR peryton.sql can only be called inside a script invocation"));
-    };
-    drop(args);
-    stack.set_top(0);
-    match &reply.plain() {
-        Reply::Error(error) => {
-            push_error(stack, error);
-            Err(Fault::Value)
-        }
-        Reply::Array(rows) => push_rows(stack, rows).map(|()| 1),
-        other => push_reply(stack, other, 2).map(|()| 1),
-    }
-}
-
-/// The letter by which SQL.BIND knows a parameter's type.
-fn sql_type(stack: Stack<'_>, index: c_int) -> Result<u8, Fault> {
-    match stack.kind(index) {
-        Kind::Nil => Ok(b'n'),
-        Kind::Boolean => Ok(b'i'),
-        Kind::String => Ok(b't'),
-        Kind::Number => {
-            let number = stack.number(index).unwrap_or_default();
-            // Past 2^53 a double no longer tells neighbouring integers apart.
-            let is_integer = number.trunc() == number && number.abs() <= 9_007_199_254_740_992.0;
-            Ok(if is_integer { b'i' } else { b'r' })
-        }
-        _ => Err(stack.wrong_type(index, "nil, boolean, number or string")),
-    }
-}
-
-/// Pushes rows of which the first holds the names of the columns.
-fn push_rows(stack: Stack<'_>, rows: &[Reply]) -> Result<(), Fault> {
-    let malformed = || reply_fault(&Error::new(Code::Bug, "SQL answered rows of an unknown shape").to_string());
-    let Some((Reply::Array(columns), rows)) = rows.split_first() else { return Err(malformed()) };
-    stack.push_table(rows.len(), 0);
-    for (position, row) in (1..).zip(rows) {
-        let Reply::Array(values) = row else { return Err(malformed()) };
-        if !stack.shared().heap.has_room(0) {
-            return Err(Fault::Memory);
-        }
-        stack.push_table(0, values.len());
-        for (column, value) in columns.iter().zip(values) {
-            push_reply(stack, column, 2)?;
-            match value {
-                Reply::Nil => stack.push_nil(),
-                Reply::Double(number) => stack.push_number(*number),
-                Reply::Verbatim(_, text) => stack.push_bytes(text)?,
-                other => push_reply(stack, other, 2)?,
-            }
-            stack.set_pair(-3);
-        }
-        stack.set_element(-2, position);
-    }
-    Ok(())
 }

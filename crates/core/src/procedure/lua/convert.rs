@@ -6,6 +6,7 @@ use crate::ds::number;
 use crate::error::{Code, Error};
 use crate::limits;
 use crate::reply::{Blob, Reply};
+use crate::sql::report::sqlstate;
 use std::borrow::Cow;
 use std::ffi::c_int;
 
@@ -121,6 +122,10 @@ pub fn push_error(stack: Stack<'_>, error: &Error) {
     push_error_table(stack, &error.to_string());
     stack.push_bool(true);
     stack.set_field(-2, "ignore_error_stats_update");
+    if let Some(state) = sqlstate(error) {
+        stack.push_text(state);
+        stack.set_field(-2, "sqlstate");
+    }
 }
 
 /// Fields that give a table returned by a script its meaning, in the order in which they are looked for.

@@ -67,6 +67,11 @@ impl Heap {
         self.limit.set(bytes);
     }
 
+    /// The most bytes that Lua may allocate.
+    pub fn limit(&self) -> usize {
+        self.limit.get()
+    }
+
     /// True when `bytes` more stay within the limit.
     #[inline]
     pub fn has_room(&self, bytes: usize) -> bool {

@@ -1,4 +1,4 @@
-//! Libraries: runs a library's code, which registers its functions, and calls these.
+//! Libraries: runs a library's code, which registers its functions ([`super::routine`] calls these).
 //!
 //! The functions of a library share an environment of their own. While the code runs there is only a table `redis`,
 //! whose `register_function` works then and only then; afterwards it becomes like that of a script (`prelude.lua`). A
@@ -10,8 +10,8 @@ use super::stack::{Answer, Fault, Kind, Stack, push_error_table};
 use super::state::{FUNCTIONS, LOADING, Lua, load};
 use crate::error::{Error, Result};
 use crate::limits;
+use crate::procedure::Host;
 use crate::procedure::library::bad_name;
-use crate::procedure::{Call, Host, Outcome};
 use crate::table::library::{FLAG_NAMES, FunctionDef, ScriptFlags, is_name};
 use mlua_sys as ffi;
 use mlua_sys::lua_State;
@@ -31,6 +31,12 @@ impl FunctionId {
     #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
+    }
+
+    /// Its place in the table of functions.
+    #[inline]
+    pub(super) fn place(self) -> c_int {
+        self.0
     }
 }
 
@@ -97,7 +103,7 @@ impl Lua {
         if result.is_err() {
             ids.iter().for_each(|id| self.forget_function(*id));
         }
-        self.tidy();
+        self.tidy(&self.base());
         result.map(|()| loading.functions.into_iter().zip(ids).collect())
     }
 
@@ -106,21 +112,6 @@ impl Lua {
         self.stack().push_nil();
         self.stack().set_element(FUNCTIONS, id.0);
         self.places.free.push(id.0);
-    }
-
-    /// Calls a function.
-    pub fn call_function(&mut self, host: &mut dyn Host, id: FunctionId, call: &Call<'_>) -> Outcome {
-        let (stack, shared) = (self.stack(), self.shared());
-        shared.heap.set_limit(call.memory_bytes_max);
-        stack.reserve(8);
-        stack.get_element(FUNCTIONS, id.0);
-        let lists = push_list(stack, call.keys).and_then(|()| push_list(stack, call.args));
-        let outcome = match lists {
-            Ok(()) if shared.heap.has_room(0) => self.run_function(host, 2, call),
-            _ => Self::out_of_memory(call.name),
-        };
-        self.tidy();
-        outcome
     }
 
     fn run_library(&mut self, host: &mut dyn Host, code: &[u8], limits: Limits) -> Result<()> {
@@ -144,7 +135,7 @@ impl Lua {
         let deadline_ns = limits.ms_max.map_or(0, |ms| host.monotonic_ns() + ms * 1_000_000);
         shared.deadline_ns.set(deadline_ns);
         self.set_look(deadline_ns != 0);
-        let is_well = self.execute(host, 0);
+        let is_well = self.execute(&self.base(), host, 0);
         self.set_look(false);
         shared.deadline_ns.set(0);
         if !is_well {
@@ -209,17 +200,6 @@ fn failed(text: &str) -> Error {
 
 fn one_line(text: &str) -> String {
     text.replace(['\r', '\n'], " ")
-}
-
-/// Pushes a list of strings.
-#[inline]
-fn push_list(stack: Stack<'_>, items: &[&[u8]]) -> std::result::Result<(), Fault> {
-    stack.push_table(items.len(), 0);
-    for (position, item) in (1..).zip(items) {
-        stack.push_bytes(item)?;
-        stack.set_element(-2, position);
-    }
-    Ok(())
 }
 
 /// Ends a library that has run for too long.

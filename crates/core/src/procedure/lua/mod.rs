@@ -2,8 +2,8 @@
 //!
 //! From the bottom: [`heap`] (its memory), [`shared`] (what its functions share), [`stack`] (the border between Lua and
 //! Rust, with the rules that keep either from unwinding through the other), the libraries ([`api`] is the table `redis`,
-//! then [`cjson`], [`cmsgpack`], [`structs`], [`strings`] over [`pattern`], [`random`]), [`sandbox`] (what scripts see),
-//! [`state`] (the interpreter) and [`library`] (functions that stay).
+//! [`peryton`] the one of that name, then [`cjson`], [`cmsgpack`], [`structs`], [`strings`] over [`pattern`], [`random`]), [`sandbox`] (what scripts see),
+//! [`state`] (the interpreter), [`library`] (functions that stay) and [`routine`] (their calls, with [`rows`]).
 //!
 //! `mlua-sys` is used without `mlua` on top: a call of a command from a script costs little more than the command then,
 //! and there is one set of rules at the border instead of two.
@@ -16,8 +16,10 @@ mod heap;
 mod library;
 mod number;
 mod pattern;
+mod peryton;
 mod random;
-
+mod routine;
+mod rows;
 mod sandbox;
 mod shared;
 mod source;
@@ -30,4 +32,7 @@ mod structs;
 mod tests;
 
 pub use library::{FunctionId, Limits};
+pub use routine::{Field, Told};
+pub use rows::Cell;
+pub use stack::Stack;
 pub use state::Lua;

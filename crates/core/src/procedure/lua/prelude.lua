@@ -137,8 +137,10 @@ getmetatable('').__metatable = guard({ __index = globals.string })
 raw_setmetatable(globals, { __index = missing })
 globals._G = guard(globals, guard({}))
 
--- What a library sees while it is loaded: a table `redis` of its own, and no other variable.
+-- What a library sees while it is loaded: tables `redis` and `peryton` of its own, and no other variable.
 raw_setmetatable(native.library, { __index = missing })
-local variables = raw_setmetatable({ redis = guard(native.library) }, { __index = missing })
+raw_setmetatable(native.aside, { __index = missing })
+local visible = { redis = guard(native.library), peryton = guard(native.aside) }
+local variables = raw_setmetatable(visible, { __index = missing })
 local loading = { __index = variables, __newindex = refuse_here, __metatable = false }
 return globals._G, globals, behind, loading

@@ -5,7 +5,7 @@
 //! passes from one script to the next but the settings of `cjson` and the state of `math.random`, as in Redis.
 
 use super::stack::{Answer, Fault, Kind, Stack, entry};
-use super::{api, cjson, cmsgpack, library, random, strings, structs};
+use super::{api, cjson, cmsgpack, library, peryton, random, strings, structs};
 use mlua_sys as ffi;
 
 /// The version of Redis whose scripting is spoken.
@@ -51,9 +51,10 @@ fn push_native(stack: Stack<'_>) -> Result<(), Fault> {
     push_redis(stack);
     stack.set_field(-2, "redis");
     push_redis(stack);
-    stack.push_function(entry!(api::sql), 0);
-    stack.set_field(-2, "sql");
+    push_peryton(stack);
     stack.set_field(-2, "peryton");
+    push_library(stack, &[("prepare", entry!(peryton::prepare)), ("blob", entry!(peryton::blob))]);
+    stack.set_field(-2, "aside");
     cjson::push(stack);
     stack.set_field(-2, "cjson");
     cmsgpack::push(stack);
@@ -104,6 +105,23 @@ fn push_redis(stack: Stack<'_>) {
     let numbers =
         [("REPL_NONE", 0.0), ("REPL_AOF", 1.0), ("REPL_SLAVE", 2.0), ("REPL_REPLICA", 2.0), ("REPL_ALL", 3.0)];
     push_constants(stack, &numbers);
+}
+
+/// Adds what is not Redis's to the table on top.
+fn push_peryton(stack: Stack<'_>) {
+    let functions: [(&str, ffi::lua_CFunction); 7] = [
+        ("sql", entry!(peryton::sql)),
+        ("psql", entry!(peryton::psql)),
+        ("prepare", entry!(peryton::prepare)),
+        ("get", entry!(peryton::get)),
+        ("mget", entry!(peryton::mget)),
+        ("blob", entry!(peryton::blob)),
+        ("call", entry!(peryton::call)),
+    ];
+    for (name, function) in functions {
+        stack.push_function(function, 0);
+        stack.set_field(-2, name);
+    }
 }
 
 /// Pushes a table of functions.

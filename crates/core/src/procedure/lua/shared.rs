@@ -4,6 +4,7 @@ use super::heap::Heap;
 use super::library::Loading;
 use super::random::Random;
 use crate::procedure::{Host, Watch};
+use mlua_sys::lua_State;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub struct Shared {
     pub loading: Cell<Option<Loading>>,
     /// When a library that is being loaded must be done, on the monotonic clock; 0: there is no such time.
     pub deadline_ns: Cell<u64>,
+    /// The thread whose code has called out to the engine, which may call back a function.
+    pub thread: Cell<Option<NonNull<lua_State>>>,
     host: Cell<Option<NonNull<dyn Host>>>,
 }
 
@@ -41,6 +44,7 @@ impl Shared {
             callbacks: Cell::new(0),
             loading: Cell::new(None),
             deadline_ns: Cell::new(0),
+            thread: Cell::new(None),
             host: Cell::new(None),
         }
     }
@@ -73,7 +77,7 @@ impl Shared {
         self.with_host(|host| host.monotonic_ns()).is_some_and(|now_ns| now_ns > self.deadline_ns.get())
     }
 
-    /// Gives the host to a function; None when no script runs, or the host is in use further up.
+    /// Gives the host to a function that calls back no Lua code; see [`super::stack::Stack::with_host`].
     #[inline]
     pub fn with_host<R>(&self, use_it: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
         let mut host = self.host.take()?;

@@ -11,12 +11,13 @@
 //! comments below cite this as "nothing throws".
 
 use super::shared::Shared;
+use crate::procedure::Host;
 use mlua_sys as ffi;
 use mlua_sys::lua_State;
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 /// Longest string that LuaJIT can hold, bytes.
 pub const STRING_BYTES_MAX: usize = 0x7fff_ff00;
@@ -90,6 +91,21 @@ impl<'a> Stack<'a> {
     /// What the functions of one interpreter share.
     pub fn shared(self) -> &'a Shared {
         self.shared
+    }
+
+    /// Gives the host to a function; None when no script runs, or the host is in use further up. A function that the host
+    /// calls back runs above what is on this stack (see [`super::state::Ground`]).
+    #[inline]
+    pub fn with_host<R>(self, use_it: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
+        /// Notes the thread that called out before, whatever happens.
+        struct Back<'a>(&'a Shared, Option<NonNull<lua_State>>);
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.thread.set(self.1);
+            }
+        }
+        let _back = Back(self.shared, self.shared.thread.replace(NonNull::new(self.l)));
+        self.shared.with_host(use_it)
     }
 
     /// The thread, for the few who need more than this view.

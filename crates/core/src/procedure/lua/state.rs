@@ -11,6 +11,7 @@ use crate::procedure::budget::Interrupt;
 use crate::procedure::{Call, Host, Language, Outcome, Script, ScriptId, Watch};
 use mlua_sys as ffi;
 use mlua_sys::lua_State;
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -32,6 +33,11 @@ const KEYS: c_int = 7;
 const ARGV: c_int = 8;
 const FIRST_FIELD: c_int = 9;
 const BASE: c_int = FIRST_FIELD + FIELDS.len() as c_int - 1;
+
+/// Where Lua's registry has the handler.
+const HANDLER_KEY: c_int = 2;
+/// Slots of the stack that are reserved for calling a function and reading what it gives.
+const SLOTS: c_int = 32;
 
 /// Name of scripts in messages.
 const SCRIPT_NAME: &CStr = c"@user_script";
@@ -87,7 +93,7 @@ pub struct Lua {
     /// Elements that KEYS and ARGV have from the last run.
     listed: (usize, usize),
     /// Collect garbage when so much is in use, bytes.
-    collect_at: usize,
+    collect_at: Cell<usize>,
     /// The number of its interrupt at the watch.
     interrupt: u64,
 }
@@ -109,7 +115,7 @@ impl Lua {
             compiled: Vec::new(),
             places: Places::default(),
             listed: (0, 0),
-            collect_at: 0,
+            collect_at: Cell::new(0),
             interrupt: 0,
         };
         lua.shared().heap.set_limit(usize::MAX);
@@ -138,6 +144,8 @@ impl Lua {
     fn lay_base(&mut self) {
         let stack = self.stack();
         stack.push_function(entry!(on_error), 0);
+        stack.push_copy(-1);
+        stack.set_element(ffi::LUA_REGISTRYINDEX, HANDLER_KEY);
         stack.insert(HANDLER);
         stack.push_copy(HANDLER + 1);
         stack.replace(ffi::LUA_GLOBALSINDEX);
@@ -209,15 +217,46 @@ impl Lua {
         }
     }
 
+    /// Where a function can be called: on the interpreter's own stack, or, while a function of it has called out to the
+    /// engine, above what that one has on its.
+    #[inline]
+    pub(super) fn ground(&self) -> std::result::Result<Ground<'_>, Fault> {
+        match self.shared().thread.get() {
+            None => Ok(self.base()),
+            Some(thread) => self.ground_above(thread),
+        }
+    }
+
+    /// The interpreter's own stack, when none of its functions runs.
+    #[inline]
+    pub(super) fn base(&self) -> Ground<'_> {
+        let stack = self.stack();
+        stack.reserve(SLOTS);
+        Ground { stack, top: BASE, handler: HANDLER, is_outermost: true, protocol: 2 }
+    }
+
+    #[cold]
+    fn ground_above(&self, thread: NonNull<lua_State>) -> std::result::Result<Ground<'_>, Fault> {
+        // SAFETY: it is a live thread of this interpreter that waits for what it called out for (`Stack::with_host`), so
+        // our code runs and may use what is above its top.
+        let stack = unsafe { Stack::new(thread.as_ptr()) };
+        if !stack.reserve(SLOTS) {
+            return Err(Fault::Memory);
+        }
+        let top = stack.top();
+        stack.get_element(ffi::LUA_REGISTRYINDEX, HANDLER_KEY);
+        Ok(Ground { stack, top, handler: top + 1, is_outermost: false, protocol: self.shared().protocol.get() })
+    }
+
     /// Runs the function below `args` arguments; its result, or the error, is on top then. False for an error.
-    pub(super) fn execute(&self, host: &mut dyn Host, args: c_int) -> bool {
+    pub(super) fn execute(&self, ground: &Ground<'_>, host: &mut dyn Host, args: c_int) -> bool {
         let shared = self.shared();
         shared.error_place.set(None);
         shared.protocol.set(2);
         let status = shared.lend(host, || {
             shared.heap.set_strict(true);
             // SAFETY: the function and its arguments are on top and the handler in its place; errors are caught by the protected call.
-            let status = unsafe { ffi::lua_pcall(self.l.as_ptr(), args, 1, HANDLER) };
+            let status = unsafe { ffi::lua_pcall(ground.stack.raw(), args, 1, ground.handler) };
             shared.heap.set_strict(false);
             status
         });
@@ -225,9 +264,9 @@ impl Lua {
     }
 
     /// What the error on top means for the caller of the script.
-    fn failure(&self, name: &[u8]) -> Outcome {
+    pub(super) fn failure(&self, ground: &Ground<'_>, name: &[u8]) -> Outcome {
         let name = String::from_utf8_lossy(name);
-        let (stack, place) = (self.stack(), self.shared().error_place.take());
+        let (stack, place) = (ground.stack, self.shared().error_place.take());
         let place = place.map(|(source, line)| format!(" script: {}, on {source}:{line}.", name));
         let mut counted = false;
         let message = match stack.kind(-1) {
@@ -244,6 +283,8 @@ impl Lua {
             _ => Some(format!("ERR {}", stack.type_name(-1))),
         };
         let reply = match message {
+            // Of a routine that another one called, the place is known already.
+            Some(message) if is_placed(&message) => Error::new(Code::Custom, message),
             Some(message) => Error::new(Code::Custom, message + &place.unwrap_or_default()),
             None => {
                 let text = stack.bytes(-1).map_or("execution failure".into(), String::from_utf8_lossy);
@@ -260,37 +301,47 @@ impl Lua {
     }
 
     /// Runs the function below `args` arguments, on top, and makes a reply of what it gives. The watch shows it until then.
-    pub(super) fn run_function(&self, host: &mut dyn Host, args: c_int, call: &Call<'_>) -> Outcome {
+    pub(super) fn run_function(
+        &self,
+        ground: &Ground<'_>,
+        host: &mut dyn Host,
+        args: c_int,
+        call: &Call<'_>,
+    ) -> Outcome {
         let _running = Running::begin(&self.shared().watch, call);
-        if self.execute(host, args) {
-            let mut reader = Reader::new(self.stack(), FIRST_FIELD, self.shared().protocol.get());
-            let reply = reader.read();
-            return Outcome { reply, counted: reader.counted };
+        if !self.execute(ground, host, args) {
+            return self.failure(ground, call.name);
         }
-        self.failure(call.name)
+        let fields = if ground.is_outermost { FIRST_FIELD } else { push_fields_below(ground.stack) };
+        let mut reader = Reader::new(ground.stack, fields, self.shared().protocol.get());
+        let reply = reader.read();
+        Outcome { reply, counted: reader.counted }
     }
 
     /// Ends a run: the stack is as before, and garbage that has gathered is collected.
     #[inline]
-    pub(super) fn tidy(&mut self) {
-        self.stack().set_top(BASE);
-        if self.memory() >= self.collect_at {
+    pub(super) fn tidy(&self, ground: &Ground<'_>) {
+        ground.stack.set_top(ground.top);
+        if !ground.is_outermost {
+            self.shared().protocol.set(ground.protocol);
+        } else if self.memory() >= self.collect_at.get() {
             self.collect();
         }
     }
 
     /// Collects garbage and sets when to do so again: between scripts if possible, where a whole collection is cheaper
     /// than many small steps.
-    fn collect(&mut self) {
+    fn collect(&self) {
         let l = self.l.as_ptr();
         // SAFETY: no Lua code runs, and as scripts cannot attach finalizers none will.
         // One cycle, or what is left of one: a full collection would sweep everything twice.
         unsafe { ffi::lua_gc(l, ffi::LUA_GCSTEP, 1 << 20) };
         let alive = self.shared().heap.used();
         let headroom = GARBAGE_BYTES.max(alive / 2);
-        self.collect_at = alive + headroom;
+        let collect_at = alive + headroom;
+        self.collect_at.set(collect_at);
         // Restarting sets Lua's own threshold to what is alive times the pause.
-        let percent = (self.collect_at + GARBAGE_BYTES / 4).saturating_mul(100) / alive.max(1);
+        let percent = (collect_at + GARBAGE_BYTES / 4).saturating_mul(100) / alive.max(1);
         // SAFETY: these set numbers only.
         unsafe {
             ffi::lua_gc(l, ffi::LUA_GCSETPAUSE, percent.min(1 << 20) as c_int);
@@ -336,9 +387,10 @@ impl Language for Lua {
     }
 
     fn run(&mut self, host: &mut dyn Host, id: ScriptId, call: &Call<'_>) -> Outcome {
-        let (stack, shared) = (self.stack(), self.shared());
+        let shared = self.shared();
         shared.heap.set_limit(call.memory_bytes_max);
-        stack.reserve(8);
+        let ground = self.base();
+        let stack = ground.stack;
         let lists = self
             .fill_list(KEYS, call.keys, self.listed.0)
             .and_then(|()| self.fill_list(ARGV, call.args, self.listed.1));
@@ -347,9 +399,8 @@ impl Language for Lua {
             Self::out_of_memory(call.name)
         } else {
             stack.get_element(SCRIPTS, place_of(id));
-            self.run_function(host, 0, call)
+            self.run_function(&ground, host, 0, call)
         };
-        let stack = self.stack();
         stack.set_top(BASE);
         let bytes: usize = call.keys.iter().chain(call.args).map(|item| item.len()).sum();
         let must_clear = lists.is_err() || !keeps_lists || bytes > LISTED_BYTES_MAX;
@@ -357,8 +408,8 @@ impl Language for Lua {
             stack.clear_table(KEYS);
             stack.clear_table(ARGV);
         }
+        self.tidy(&ground);
         self.listed = if must_clear { (0, 0) } else { (call.keys.len(), call.args.len()) };
-        self.tidy();
         outcome
     }
 
@@ -367,23 +418,58 @@ impl Language for Lua {
     }
 }
 
-/// A run that the watch shows, until its reply is read, whatever happens.
-struct Running<'a>(&'a Watch);
+/// Where a function is called; see [`Lua::ground`].
+pub(super) struct Ground<'a> {
+    /// The stack that it is called on.
+    pub stack: Stack<'a>,
+    /// Values on the stack before and after.
+    pub top: c_int,
+    handler: c_int,
+    /// No other function of this interpreter is running.
+    pub is_outermost: bool,
+    /// The RESP version of the one that is.
+    pub protocol: u8,
+}
+
+/// Puts the names of [`FIELDS`] below the value on top, and tells where.
+#[cold]
+fn push_fields_below(stack: Stack<'_>) -> c_int {
+    FIELDS.iter().for_each(|field| stack.push_text(field));
+    let first = stack.top() - FIELDS.len() as c_int;
+    stack.push_copy(first);
+    first + 1
+}
+
+/// Does a message end in the place of a function or script, as [`Lua::failure`] tells it?
+fn is_placed(message: &str) -> bool {
+    let place = message.strip_suffix('.').and_then(|text| text.rsplit_once(", on @user_"));
+    place.is_some_and(|(before, place)| {
+        before.contains(" script: ") && place.rsplit_once(':').is_some_and(|(_, line)| line.parse::<u32>().is_ok())
+    })
+}
+
+/// A run that the watch shows, until its reply is read, whatever happens. Of runs inside each other it shows the outermost.
+pub(super) struct Running<'a>(Option<&'a Watch>);
 
 impl<'a> Running<'a> {
-    fn begin(watch: &'a Watch, call: &'a Call<'_>) -> Running<'a> {
+    /// Begins, unless another run is under way.
+    #[inline]
+    pub fn begin(watch: &'a Watch, call: &'a Call<'_>) -> Running<'a> {
+        if watch.is_running() {
+            return Running(None);
+        }
         match call.words {
             None => watch.begin(call.now_ns),
             // SAFETY: the name and the words are borrowed for as long as this lives, and its end is the run's.
             Some(words) => unsafe { watch.begin_function(call.now_ns, call.name, words) },
         }
-        Running(watch)
+        Running(Some(watch))
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.end();
+        self.0.iter().for_each(|watch| watch.end());
     }
 }
 

@@ -2,10 +2,13 @@
 
 use super::Lua;
 use super::state::KILLED;
-use crate::error::{Code, Error};
+use crate::error::{Code, Error, Result};
 use crate::procedure::budget::Kind;
 use crate::procedure::{Call, Host, Language, LogLevel, Registry, Watch};
 use crate::reply::Reply;
+use crate::sql::direct::{Asked, Show};
+use crate::sql::records::ShowAt;
+use crate::table::datum::{Datum, DatumRef};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,7 +19,7 @@ struct Shop {
     replies: HashMap<&'static str, Reply>,
     protocol: u8,
     log: Vec<(LogLevel, String)>,
-    sql: Vec<String>,
+    sql: Vec<Datum>,
 }
 
 impl Host for Shop {
@@ -30,10 +33,6 @@ impl Host for Shop {
             (b"echo", [text]) => Reply::bulk(text),
             (b"answer", [name]) => self.replies[std::str::from_utf8(name).unwrap()].clone(),
             (b"args", args) => Reply::bulks(args),
-            (b"sql.bind", _) => {
-                self.sql = args.iter().map(|arg| String::from_utf8_lossy(arg).into_owned()).collect();
-                self.replies["sql"].clone()
-            }
             _ => Error::new(Code::Err, "Unknown Redis command called from script").into(),
         }
     }
@@ -48,6 +47,27 @@ impl Host for Shop {
     }
     fn monotonic_ns(&mut self) -> u64 {
         1_500_000_000
+    }
+    fn sql(&mut self, text: &[u8], values: &[DatumRef<'_>], show: Show<'_>) -> Result<Asked> {
+        self.sql = values.iter().map(|value| DatumRef::to_owned(*value)).collect();
+        match text {
+            b"rows" => {
+                for row in self.sql.chunks(2) {
+                    show(&[b"a", b"b"], &row.iter().map(Datum::as_ref).collect::<Vec<_>>())?;
+                }
+                Ok(Asked::Rows)
+            }
+            b"count" => Ok(Asked::Changed(values.len() as i64)),
+            b"other" => Ok(Asked::Other(Reply::Ok)),
+            _ => Err(Error::new(Code::Constraint, "23505 taken")),
+        }
+    }
+    fn rows(&mut self, table: &[u8], keys: &[DatumRef<'_>], columns: Option<&[&[u8]]>, show: ShowAt<'_>) -> Result<()> {
+        let columns = columns.unwrap_or(&[b"key", b"table"]);
+        for (place, key) in keys.iter().enumerate().filter(|(_, key)| !matches!(key, DatumRef::Int(0))) {
+            show(place, columns, &[*key, DatumRef::Text(table)][..columns.len()])?;
+        }
+        Ok(())
     }
 }
 
@@ -77,7 +97,7 @@ impl Bench {
             return error.into();
         }
         let memory_bytes_max = self.memory_bytes_max;
-        let call = Call { name: &script.sha, words: None, keys, args, now_ns: 1, memory_bytes_max };
+        let call = Call { name: &script.sha, words: None, keys, args, now_ns: 1, memory_bytes_max, is_atomic: false };
         self.lua.run(&mut self.shop, id, &call).reply
     }
 
@@ -265,7 +285,9 @@ fn a_commands_error_counts_once() {
         let id = bench.registry.add(text.as_bytes()).unwrap().0;
         let script = bench.registry.get(id).unwrap();
         bench.lua.prepare(id, script).unwrap();
-        let call = Call { name: &script.sha, words: None, keys: &[], args: &[], now_ns: 1, memory_bytes_max: 64 << 20 };
+        let memory_bytes_max = 64 << 20;
+        let (keys, args) = (&[][..], &[][..]);
+        let call = Call { name: &script.sha, words: None, keys, args, now_ns: 1, memory_bytes_max, is_atomic: false };
         bench.lua.run(&mut bench.shop, id, &call).counted
     };
     assert!(counted("redis.call('nosuch')"));
@@ -508,17 +530,67 @@ fn lines_are_logged() {
 }
 
 #[test]
-fn sql_answers_rows_by_column() {
+fn statements_get_values_and_give_rows_by_column() {
     let mut bench = Bench::new();
-    let row = |id, name: Reply| Reply::Array(vec![Reply::Int(id), name, Reply::Double(0.5)]);
-    let columns = Reply::Array(vec![bulk("id"), bulk("name"), bulk("x")]);
-    let rows = vec![columns, row(1, Reply::Verbatim(*b"txt", b"ada"[..].into())), row(2, Reply::Nil)];
-    bench.shop.replies.insert("sql", Reply::Array(rows));
-    let text = "local rows = peryton.sql('SELECT', 1, 1.5, 'a', nil, true)
-        return {#rows, rows[1].name, tostring(rows[2].name), rows[2].id, tostring(rows[1].x)}";
-    let expected = vec![Reply::Int(2), bulk("ada"), bulk("nil"), Reply::Int(2), bulk("0.5")];
-    assert_eq!(Reply::Array(expected), bench.run(text));
-    assert_eq!(["SQL.BIND", "irtni", "SELECT", "1", "1.5", "a", "", "1"].map(String::from).to_vec(), bench.shop.sql);
+    let text = "local rows = peryton.sql('rows', 1, 1.5, 'a', nil, true, '\\255', peryton.blob('t'), 1/0, cjson.null, 2^53 + 2)
+        local seen = {}
+        for i, row in ipairs(rows) do seen[i] = tostring(row.a) .. ' ' .. tostring(row.b) end
+        return seen";
+    let expected = ["1 1.5", "a nil", "1 \u{fffd}", "t inf", "nil 9.007199254741e+15"];
+    let Reply::Array(seen) = bench.run(text) else { panic!() };
+    let lossy =
+        |reply: &Reply| if let Reply::Bulk(b) = reply { String::from_utf8_lossy(b).into_owned() } else { panic!() };
+    assert_eq!(expected.to_vec(), seen.iter().map(lossy).collect::<Vec<_>>());
+    let sent = [
+        Datum::Int(1),
+        Datum::Real(1.5),
+        Datum::text("a"),
+        Datum::Null,
+        Datum::Int(1),
+        Datum::blob(b"\xFF"),
+        Datum::blob(b"t"),
+        Datum::Real(f64::INFINITY),
+        Datum::Null,
+        Datum::Real(9_007_199_254_740_994.0),
+    ];
+    assert_eq!(sent.to_vec(), bench.shop.sql);
+    for (text, expected) in [
+        ("return peryton.sql('count', 1, nil)", Reply::Int(2)),
+        ("return peryton.sql('other')", Reply::status("OK")),
+        ("return #peryton.sql('rows')", Reply::Int(0)),
+        ("local q = peryton.prepare('count') return q(1, 2, 3) + q()", Reply::Int(3)),
+        ("return peryton.psql('no').sqlstate", bulk("23505")),
+        ("local ok, e = pcall(peryton.sql, 'no') return e", bulk("CONSTRAINT 23505 taken")),
+        ("return peryton.get('t', 7).table", bulk("t")),
+        ("return tostring(peryton.get('t', 0))", bulk("nil")),
+        ("return peryton.get('t', {7}, {'x'}).x", Reply::Int(7)),
+        ("local l = peryton.mget('t', {1, 0, {'k'}}) return {#l, l[1].key, tostring(l[2]), l[3].key}", {
+            Reply::Array(vec![Reply::Int(3), Reply::Int(1), bulk("false"), bulk("k")])
+        }),
+        ("return #peryton.mget('t', {})", Reply::Int(0)),
+    ] {
+        assert_eq!(expected, bench.run(text), "{text}");
+    }
+    for (text, expected) in [
+        ("peryton.sql('no')", "CONSTRAINT 23505 taken"),
+        ("peryton.sql()", "ERR user_script:1: bad argument #1 to 'sql' (string expected, got no value)"),
+        (
+            "peryton.sql('rows', {})",
+            "ERR user_script:1: bad argument #2 to 'sql' (nil, boolean, number, string or peryton.blob expected, got table)",
+        ),
+        (
+            "peryton.get('t', nil)",
+            "ERR user_script:1: bad argument #2 to 'get' (a key: a value, or a list of values, expected, got nil)",
+        ),
+        (
+            "peryton.mget('t', {{}})",
+            "ERR user_script:1: bad argument #2 to 'mget' (a list of keys, expected, got table)",
+        ),
+        ("peryton.call('f')", "ERR the data is out of reach here"),
+        ("peryton.x = 1", "ERR user_script:1: Attempt to modify a readonly table"),
+    ] {
+        assert_eq!(expected, bench.error(text), "{text}");
+    }
 }
 
 /// Runs expressions, each of which must give the text beside it.

@@ -41,7 +41,7 @@ use crate::sql::table_info::TableInfo;
 use crate::table::batch::Batch;
 use crate::table::datum::DatumRef;
 use read::Reader;
-use select::Output;
+pub use select::Output;
 
 /// A compiled statement.
 pub enum Plan {

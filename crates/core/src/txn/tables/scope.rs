@@ -30,6 +30,11 @@ impl Tables {
         Ok(Self::begin(changes, false))
     }
 
+    /// Opens an undo scope around statements, of rows and of definitions: both kinds of scope may be opened inside.
+    pub fn open_wide(&mut self, changes: &mut TableChanges) -> Scope {
+        Self::begin(changes, false)
+    }
+
     pub(super) fn begin(changes: &mut TableChanges, of_rows: bool) -> Scope {
         let wanted_undo = changes.wants.contains(Wants::UNDO);
         changes.wants |= Wants::UNDO;

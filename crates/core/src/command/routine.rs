@@ -1,0 +1,87 @@
+//! Functions of libraries called by the store itself: told of an event by a trigger, asked for a value by SQL.
+//!
+//! A function may run while others do, which have called a command or a statement that has it called. All of them work on
+//! the same effect, and the outermost one is what others see and may end.
+
+use super::context::{Context, Origin};
+use super::dispatch::ScriptMode;
+use super::function::Aside;
+use super::script_host::with_host;
+use super::{atomic, function, script};
+use crate::error::{Error, Result};
+use crate::limits;
+use crate::procedure::functions::not_found;
+use crate::procedure::lua::{Field, Told};
+use crate::procedure::{Call, Lent, ScriptFlags};
+use crate::state::State;
+use crate::table::datum::{Datum, DatumRef};
+
+/// The functions, to call one.
+#[inline]
+pub(super) fn lend(state: &mut State) -> Result<Lent> {
+    match state.scripts.lend_functions(&state.tables.catalog.libraries) {
+        Some(lent) => lent,
+        None => compile_and_lend(state),
+    }
+}
+
+#[cold]
+fn compile_and_lend(state: &mut State) -> Result<Lent> {
+    function::prepare(state);
+    let lent = state.scripts.lend_functions(&state.tables.catalog.libraries);
+    lent.unwrap_or_else(|| Err(Error::err("the libraries changed while a function runs")))
+}
+
+/// A call that begins now, without keys and arguments.
+#[inline]
+pub(super) fn plain_call<'a>(ctx: &Context<'_>, name: &'a [u8]) -> Call<'a> {
+    Call {
+        name,
+        words: None,
+        keys: &[],
+        args: &[],
+        now_ns: ctx.state.clock.steady_ns,
+        memory_bytes_max: limits::SCRIPT_MEMORY_BYTES_MAX,
+        is_atomic: false,
+    }
+}
+
+/// Tells the function called `name` of an event: it gets one table with these fields. The row in the field called `back`,
+/// if one is named, is given as the function left it.
+///
+/// # Errors
+/// There is no such function, or what it raised or returned as an error, with its name and line.
+#[allow(dead_code)] // triggers will
+pub(super) fn tell(
+    ctx: &mut Context<'_>,
+    name: &[u8],
+    fields: &[(&str, Field<'_>)],
+    back: Option<&str>,
+) -> Result<Told> {
+    let functions = lend(ctx.state)?;
+    let function = functions.find(name).ok_or_else(not_found)?;
+    let is_read_only = ctx.origin == Origin::ReadOnlyScript;
+    let mode = script::mode_of(ctx, function.flags, is_read_only)?;
+    let mode = ScriptMode { wrote: ctx.state.scripts.watch().has_written(), ..mode };
+    let words = [name];
+    let call = Call { words: Some(&words), ..plain_call(ctx, name) };
+    let is_atomic = mode.is_atomic;
+    let run = |ctx: &mut Context<'_>| with_host(ctx, mode, |host| functions.tell(host, function, &call, fields, back));
+    atomic::run(ctx, is_atomic, run, Result::is_ok)?
+}
+
+/// The value that the function called `name`, which is declared pure, gives for these values.
+///
+/// # Errors
+/// As for [`tell`], or the function is not pure.
+#[allow(dead_code)] // SQL will
+pub(super) fn evaluate(ctx: &mut Context<'_>, name: &[u8], args: &[DatumRef<'_>]) -> Result<Datum> {
+    let functions = lend(ctx.state)?;
+    let function = functions.find(name).ok_or_else(not_found)?;
+    if !function.flags.contains(ScriptFlags::PURE) {
+        return Err(Error::err(format!("function {} is not declared pure", String::from_utf8_lossy(name))));
+    }
+    let words = [name];
+    let call = Call { words: Some(&words), ..plain_call(ctx, name) };
+    functions.evaluate(&mut Aside::pure(&mut *ctx.state.env), function, &call, args)
+}
