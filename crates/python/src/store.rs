@@ -43,7 +43,11 @@ impl Drop for Opened {
         } else if !self.core.is_closed() {
             // Python drops objects under the GIL, where nothing may wait for threads that may hold the baton.
             let (core, doors) = (self.core.clone(), std::mem::take(&mut *self.doors.lock()));
-            on_another_thread(move || close(&core, doors));
+            if let Some(thread) = on_another_thread(move || close(&core, doors)) {
+                let mut closing = CLOSING.lock();
+                closing.retain(|thread| !thread.is_finished());
+                closing.push(thread);
+            }
         }
     }
 }
@@ -80,13 +84,9 @@ fn close(core: &Core, doors: Vec<Arc<Door>>) {
 /// Threads that close what was dropped. The interpreter's end waits for them, or what is in no file yet would be lost.
 static CLOSING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
 
-fn on_another_thread(work: impl FnOnce() + Send + 'static) {
+fn on_another_thread(work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
     // Without a thread to be had, the work is left undone: all that it frees lives until the process ends.
-    if let Ok(thread) = std::thread::Builder::new().name("peryton-close".into()).spawn(work) {
-        let mut closing = CLOSING.lock();
-        closing.retain(|thread| !thread.is_finished());
-        closing.push(thread);
-    }
+    std::thread::Builder::new().name("peryton-close".into()).spawn(work).ok()
 }
 
 /// A store in this process.
