@@ -8,12 +8,14 @@ from peryton._resp import Argument
 __all__ = [
     "LoadControl",
     "Loading",
+    "Procedures",
     "Responder",
     "Rows",
     "Server",
     "Session",
     "Statements",
     "Store",
+    "Worker",
     "__version__",
     "check",
     "close_all",
@@ -51,6 +53,9 @@ class Store:
     def statements(self, db: int = 0) -> Statements:
         """What runs statements in the keyspace `db`."""
 
+    def procedures(self) -> Procedures:
+        """The Python procedures of the store."""
+
     def close(self) -> None:
         """Stops its servers, ends its sessions' waits and closes the store; once is enough."""
 
@@ -61,6 +66,38 @@ class Store:
     @property
     def path(self) -> str | None:
         """The data directory; None for a store in memory."""
+
+@final
+class Procedures:
+    """The Python procedures of a store."""
+
+    def declare(self, routines: Sequence[tuple[str, bool, int, str, str]]) -> None:
+        """Makes these the procedures: name, whether it only reads, retries, signature and description of each."""
+
+    def worker(self, stopped: type[BaseException], start_thread: Callable[[], object]) -> Worker:
+        """What the calling thread runs procedures with.
+
+        `stopped` is the exception that ends one from outside, and `start_thread` is called when a thread does not come
+        back from one.
+        """
+
+@final
+class Worker:
+    """What a thread runs procedures with."""
+
+    def next(self) -> tuple[str | None, Session, list[Any], bool] | None:
+        """The next call: the procedure's name (None: load all anew), its session, its arguments, and whether these are
+        words without types. None: the thread is to end.
+        """
+
+    def finish(self, value: object) -> tuple[str | None, Session, list[Any], bool] | None:
+        """Ends the current call with what its procedure gave, and gives the next one."""
+
+    def fail(self, text: str, retry: bool) -> tuple[str | None, Session, list[Any], bool] | None:
+        """Ends the current call with an error, text that begins with its code, and gives the next one.
+
+        `retry`: it was a conflict, after which running the procedure again may help.
+        """
 
 @final
 class Loading:

@@ -7,13 +7,20 @@ mod checkpointing;
 mod crash_tests;
 mod durable;
 #[cfg(test)]
+mod external_tests;
+#[cfg(test)]
 mod function_tests;
 mod overrun;
+#[cfg(test)]
+mod procedure_tests;
+mod procedures;
 mod reading;
 #[cfg(test)]
 mod reading_tests;
 #[cfg(test)]
 mod redis_tests;
+#[cfg(test)]
+mod rollback_tests;
 #[cfg(test)]
 mod saving_tests;
 #[cfg(test)]
@@ -24,19 +31,24 @@ mod tests;
 mod transaction_model_tests;
 #[cfg(test)]
 mod transaction_tests;
+#[cfg(test)]
+mod trigger_oracle_tests;
+#[cfg(test)]
+mod trigger_tests;
 
 pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
+pub use crate::procedure::external::{Job, Routine, Runner, Task};
 pub use crate::recovery::{Phase, Report, Step};
 pub use crate::sql::direct::{Done, Prepared};
 pub use crate::sql::packed::put as pack;
 pub use crate::table::batch::Batch;
-pub use crate::table::datum::DatumRef as Value;
+pub use crate::table::datum::{Datum as Argument, DatumRef as Value};
 pub use crate::wal::{Condition, Log, Lsn};
 pub use durable::{Progress, check, restore};
 pub use overrun::Overrun;
 
-use crate::command::{self, connection, dispatch, room, table, transact, waiting};
+use crate::command::{self, connection, dispatch, room, schedule, table, transact, trigger, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, Files, SystemEnv};
 use crate::error::{Code, Error, Result};
@@ -141,6 +153,7 @@ impl Store {
             .map(|files| durable::open(files, durability, options.log, options.progress, &mut state))
             .transpose()?;
         command::function::prepare(&mut state);
+        state.follow_routines();
         let shared = Shared {
             overrun: Overrun::new(&state, opened),
             readers: state.readers.clone(),
@@ -384,10 +397,13 @@ impl<'a> Baton<'a> {
         dispatch::commit_alone(state, effect);
         state.keyspace.shared.coarse_ms = now_ms;
         let evicting = room::keep_house(state);
+        trigger::keep_house(state);
+        let due = schedule::keep_house(state);
         if slice == 10 || evicting {
             return Duration::from_millis(1);
         }
         let until_next = next.map_or(HOUSEKEEPING_MS as i64, |deadline| deadline - state.clock.now_ms);
+        let until_next = due.map_or(until_next, |until_due| until_due.min(until_next));
         Duration::from_millis(until_next.clamp(1, HOUSEKEEPING_MS as i64) as u64)
     }
 
@@ -486,7 +502,8 @@ impl Drop for Active<'_> {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
         // The housekeeper may sleep past a deadline that has just been set.
-        if session.blocked.as_ref().is_some_and(|waiting| waiting.deadline_ms.is_some()) {
+        let waits = session.blocked.as_ref().is_some_and(|waiting| waiting.deadline_ms.is_some());
+        if std::mem::take(&mut self.state.routines.alarm) || waits {
             self.housekeeper.ring();
         }
         self.state.sessions.insert(session.id, session);

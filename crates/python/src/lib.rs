@@ -6,6 +6,7 @@ mod fork;
 mod line;
 mod load;
 mod pack;
+mod procedures;
 mod rows;
 mod server;
 mod session;
@@ -42,6 +43,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<server::Loading>()?;
     module.add_class::<rows::Rows>()?;
     module.add_class::<statements::Statements>()?;
+    module.add_class::<procedures::Procedures>()?;
+    module.add_class::<procedures::Worker>()?;
     load::register(module)?;
     module.add_function(wrap_pyfunction!(pack::pack, module)?)?;
     let close_all = wrap_pyfunction!(store::close_all, module)?;

@@ -4,10 +4,10 @@
 
 use crate::error::from_panic;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use peryton_core::error::{Error, Result};
+use peryton_core::error::{Code, Error, Result};
 use peryton_core::reply::Reply;
-use peryton_core::session::{Door, SessionId, Waker};
-use peryton_core::store::{Active, Batch, Baton, Done, Log, Lsn, Prepared, Store, Value};
+use peryton_core::session::{Door, Elsewhere, SessionId, Waker};
+use peryton_core::store::{Active, Batch, Baton, Done, Job, Log, Lsn, Prepared, Store, Value};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// A request kept until the session no longer waits in a blocking command.
 pub type Request = Vec<Vec<u8>>;
+
+/// By which a job is told from others.
+type Ticket = Arc<dyn Elsewhere>;
 
 /// A line to a store.
 pub struct Line {
@@ -186,6 +189,14 @@ impl Line {
         first
     }
 
+    /// Waits for what a turn has promised, which must be over; without the GIL, for however long it takes.
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub fn keep(&self, promise: Lsn) -> Result<()> {
+        self.store.keep(promise)
+    }
+
     /// Waits for what a turn has promised, which must be over, but no longer than this; true when it is kept.
     ///
     /// # Errors
@@ -315,6 +326,36 @@ impl Turn<'_> {
     /// True after the line was closed by either end.
     pub fn is_closed(&self) -> bool {
         self.line.is_closed()
+    }
+
+    /// Opens the transaction of a procedure on the keys of database `db`.
+    ///
+    /// # Errors
+    /// The line is closed, or the tables cannot be held as they are.
+    pub fn begin_procedure(&mut self, db: usize, read_only: bool) -> Result<()> {
+        self.active()?.begin_procedure(db, read_only)
+    }
+
+    /// Commits what a procedure did and brings the reply to its caller; see [`Active::end_procedure`].
+    ///
+    /// # Errors
+    /// Nothing was done, and the caller still waits.
+    pub fn end_procedure(&mut self, job: &Job, ticket: &Ticket, reply: Reply, conflicts: u64) -> Result<()> {
+        self.active()?.end_procedure(job, ticket, reply, conflicts)
+    }
+
+    /// Rolls back what a procedure did, if it still has a session.
+    pub fn roll_back_procedure(&mut self) {
+        if let Some(mut active) = self.baton.activate(self.line.id()) {
+            active.roll_back_procedure();
+        }
+    }
+
+    fn active(&mut self) -> Result<Active<'_>> {
+        let mut active = self.baton.activate(self.line.id()).filter(|_| !self.line.is_closed());
+        let is_killed = active.as_mut().is_some_and(|active| active.session().killed);
+        let closed = || Error::new(Code::Cancelled, "57014 the session of the procedure was closed");
+        active.filter(|_| !is_killed).ok_or_else(closed)
     }
 
     /// Ends the session.

@@ -7,6 +7,7 @@ use crate::convert::{Arguments, Dialect, PERYTON, Shape};
 use crate::error;
 use crate::fork::Birth;
 use crate::line::{self, Line, Outcome, Turn};
+use crate::procedures::{self, CLOSING};
 use crate::store;
 use peryton_core::error::Error;
 use peryton_core::reply::Reply;
@@ -14,6 +15,7 @@ use peryton_core::store::{Batch, Done, Lsn, Overrun, Prepared, Value, is_short};
 use pyo3::exceptions::{PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest sleep between two looks at Python's signals.
@@ -22,14 +24,26 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 /// One session with a store.
 #[pyclass(frozen, module = "peryton._core")]
 pub struct Session {
-    line: Line,
+    line: Arc<Line>,
     birth: Birth,
+    /// A procedure works on it, on a thread that may use no other session of the store.
+    of_procedure: bool,
 }
 
 impl Session {
     /// A session on an open line.
     pub fn new(line: Line) -> Session {
-        Session { line, birth: Birth::here() }
+        Session { line: Arc::new(line), birth: Birth::here(), of_procedure: false }
+    }
+
+    /// The session that a procedure works on.
+    pub fn of_procedure(line: Arc<Line>) -> Session {
+        Session { line, birth: Birth::here(), of_procedure: true }
+    }
+
+    /// Is this its line?
+    pub fn is_on(&self, line: &Arc<Line>) -> bool {
+        Arc::ptr_eq(&self.line, line)
     }
 
     /// The reply to a request that passes the baton by.
@@ -123,7 +137,7 @@ impl Session {
         match outcome {
             Outcome::Reply(reply) => Ok(reply),
             Outcome::Silence => Ok(Reply::None),
-            Outcome::Later | Outcome::Closed => Err(store::closed(py, "session")),
+            Outcome::Later | Outcome::Closed => Err(self.closed_error(py)),
         }
     }
 
@@ -183,9 +197,17 @@ impl Session {
         self.line.is_closed()
     }
 
+    /// ClosedError. A thread that runs procedures gets it at the interpreter's end, too, as its end is waited for.
+    fn closed_error(&self, py: Python<'_>) -> PyErr {
+        if self.of_procedure { error::closed(py, "session") } else { store::closed(py, "session") }
+    }
+
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.birth.check(py)?;
-        if self.line.is_closed() { Err(store::closed(py, "session")) } else { Ok(()) }
+        if procedures::are_any() && !self.of_procedure {
+            procedures::check_place(py, self.line.store())?;
+        }
+        if self.line.is_closed() { Err(self.closed_error(py)) } else { Ok(()) }
     }
 }
 
@@ -196,12 +218,24 @@ impl Session {
         self.check(py)?;
         let arguments = Arguments::new(args)?;
         let slices = arguments.slices()?;
+        if self.of_procedure && slices.first().is_some_and(|name| name.eq_ignore_ascii_case(b"SQL.BIND")) {
+            // Others want the GIL, too: letting go of it for a statement that takes a microsecond would be a long wait.
+            return match self.statement(py, &slices)? {
+                Reply::Error(error) => Err(error::raise(py, &error)),
+                reply => PERYTON.object(py, &reply),
+            };
+        }
         let outcome = match self.end_overrun(py, &slices) {
             Some(reply) => Outcome::Reply(reply),
             None => self.with_turn(py, is_short(&slices), |turn| turn.execute(&slices))?,
         };
         match self.settle(py, outcome)? {
-            Reply::Error(error) => Err(error::raise(py, &error)),
+            Reply::Error(error) => {
+                if error.message.starts_with(CLOSING) && !self.of_procedure {
+                    store::park_at_exit(py);
+                }
+                Err(error::raise(py, &error))
+            }
             reply => PERYTON.object(py, &reply),
         }
     }

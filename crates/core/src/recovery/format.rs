@@ -158,14 +158,20 @@ pub struct Counts {
     pub keys: u64,
     /// Libraries of functions; told only if there are any.
     pub libraries: u64,
+    /// Triggers, likewise.
+    pub triggers: u64,
+    /// Schedules, likewise.
+    pub schedules: u64,
 }
 
 impl Counts {
-    /// The bytes: six numbers of eight bytes, and a seventh if there are libraries.
+    /// The bytes: six numbers of eight bytes, and those of libraries, triggers and schedules up to the last that is not 0.
     pub fn encode(&self) -> Vec<u8> {
-        let Counts { blocks, things, tables, views, rows, keys, libraries } = *self;
+        let Counts { blocks, things, tables, views, rows, keys, libraries, triggers, schedules } = *self;
         let always = [blocks, things, tables, views, rows, keys];
-        always.iter().chain((libraries > 0).then_some(&libraries)).flat_map(|n| n.to_le_bytes()).collect()
+        let later = [libraries, triggers, schedules];
+        let told = later.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        always.iter().chain(&later[..told]).flat_map(|n| n.to_le_bytes()).collect()
     }
 
     /// Are these the bytes of the same counts?

@@ -1,6 +1,7 @@
 //! SQL: our statements about tables, and SQLite as the query processor over our tables.
 
 pub mod cache;
+pub mod call;
 mod catalog_tables;
 pub mod constraint;
 pub mod control;
@@ -17,6 +18,7 @@ pub mod packed;
 pub mod records;
 pub mod report;
 mod rewrite;
+mod routines;
 pub mod run;
 pub mod schema;
 pub mod source;
@@ -24,6 +26,7 @@ pub mod sqlite;
 pub mod statement;
 pub mod table_info;
 pub mod token;
+pub mod trigger;
 pub mod vtab;
 pub mod write;
 
@@ -33,4 +36,4 @@ mod tests;
 pub use executor::Sql;
 pub use fast::Ahead;
 pub use report::{execute, execute_many};
-pub use run::{Host, Portion, Shape};
+pub use run::{Fired, Firing, Host, Portion, Runs, ScheduleRuns, Shape};
