@@ -69,18 +69,19 @@ pub(super) fn run(saver: &Arc<Saver>, data: &Data, store: &dyn Fn() -> Option<St
         if store.is_closed() {
             return;
         }
-        tidy_log(data);
-        back_up(&store, data);
-        let is_due = begin_if_due(&mut store.enter().state, data);
-        if is_due {
-            let begun = Instant::now();
-            let result = whole(|| save(&store, data));
-            if result.is_err() {
-                // After a panic there may be some.
-                let _ = remove_unfinished(&*data.files);
-            }
-            end(&mut store.enter().state, result, begun.elapsed());
-        }
+        // A panic here was reported by the hook; the thread must not end while others wait for what it does.
+        let _ = catch_unwind(AssertUnwindSafe(|| turn(&store, data)));
+    }
+}
+
+fn turn(store: &Store, data: &Data) {
+    tidy_log(data);
+    back_up(store, data);
+    let is_due = begin_if_due(&mut store.enter().state, data);
+    if is_due {
+        let begun = Instant::now();
+        let result = whole(|| save(store, data));
+        end(&mut store.enter().state, result, begun.elapsed());
     }
 }
 
@@ -194,7 +195,10 @@ fn copy_to(store: &Store, data: &Data, place: &Path) -> Result<()> {
 
 /// Makes a checkpoint, while the store serves; the log before it goes.
 fn save(store: &Store, data: &Data) -> Result<Written> {
-    let written = save_in(store, data, &*data.files, data.id)?;
+    let written = whole(|| save_in(store, data, &*data.files, data.id)).inspect_err(|_| {
+        // After a panic there may be some.
+        let _ = remove_unfinished(&*data.files);
+    })?;
     tidy(data, written.lsn);
     Ok(written)
 }
