@@ -10,6 +10,8 @@ mod durable;
 mod function_tests;
 mod overrun;
 #[cfg(test)]
+mod procedure_fuzz_tests;
+#[cfg(test)]
 mod procedure_tests;
 mod reading;
 #[cfg(test)]

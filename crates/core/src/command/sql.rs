@@ -2,7 +2,7 @@
 
 use super::context::{Context, Origin};
 use super::spec::{Flags, Group, Keys, Run, Spec};
-use super::{dispatch, room, sql_keys, transact};
+use super::{dispatch, room, routine, sql_keys, transact};
 use crate::ds::number;
 use crate::engine::{Capabilities, Source, TableMemory, Wanted};
 use crate::error::{Code, Error, Result};
@@ -11,7 +11,7 @@ use crate::reply::Reply;
 use crate::session::{Blocked, Door, NoWaker, Session, SessionId, Sweep};
 use crate::sql::control::Control;
 use crate::sql::direct::{self, Asked, Done, Prepared, Show};
-use crate::sql::run::number_after;
+use crate::sql::run::{RoutineUses, number_after};
 use crate::sql::{self, Ahead, Host, Portion, Shape, Sql, packed};
 use crate::state::State;
 use crate::table::batch::Batch;
@@ -417,6 +417,10 @@ impl Host for Statement<'_, '_> {
             sweep: None,
         });
         Ok(Reply::None)
+    }
+
+    fn routines(&self) -> Vec<RoutineUses> {
+        routine::uses(self.ctx.state)
     }
 
     fn statement_begins(&mut self) {
