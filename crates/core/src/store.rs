@@ -12,6 +12,8 @@ mod external_tests;
 mod function_tests;
 mod overrun;
 #[cfg(test)]
+mod procedure_fuzz_tests;
+#[cfg(test)]
 mod procedure_tests;
 mod procedures;
 mod reading;
