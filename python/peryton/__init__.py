@@ -23,6 +23,7 @@ from peryton.exceptions import (
     LoadingError,
     NetworkError,
     PerytonError,
+    ProcedureError,
     ReadOnlyError,
     ReplyError,
     ScriptError,
@@ -33,6 +34,7 @@ from peryton.exceptions import (
     WaitTimeoutError,
     WrongTypeError,
 )
+from peryton.procedures import Handle, procedure
 from peryton.results import Rows
 from peryton.transactions import Transaction
 
@@ -44,12 +46,14 @@ __all__ = [
     "ConstraintError",
     "Database",
     "ForkError",
+    "Handle",
     "InternalError",
     "LimitError",
     "Loading",
     "LoadingError",
     "NetworkError",
     "PerytonError",
+    "ProcedureError",
     "ReadOnlyError",
     "ReplyError",
     "Rows",
@@ -66,4 +70,5 @@ __all__ = [
     "__version__",
     "connect",
     "open",
+    "procedure",
 ]

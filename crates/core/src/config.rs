@@ -40,6 +40,8 @@ pub struct Config {
     pub maxclients: usize,
     /// How long one SQL statement may run, milliseconds; 0: for ever.
     pub statement_timeout_ms: u64,
+    /// How long a call of a procedure outside of the store may take, milliseconds; 0: as long as a statement.
+    pub procedure_timeout_ms: u64,
     /// How long a transaction of BEGIN may wait for its session's next command, milliseconds; 0: for ever.
     pub transaction_idle_timeout_ms: i64,
     /// Bytes that may be copied because a transaction holds on to the tables as they were when it began.
@@ -54,6 +56,14 @@ pub struct Config {
     pub checkpoint_log_bytes: u64,
     /// Seconds after which a checkpoint is made if anything has changed; 0: never for its age.
     pub checkpoint_seconds: u64,
+    /// How long a procedure may run, milliseconds; 0: as long as it takes.
+    pub procedure_time_limit_ms: u64,
+    /// Most bytes that an interpreter of procedures may hold.
+    pub procedure_memory_bytes: usize,
+    /// Most bytes by which one call may make it grow; 0: up to the limit.
+    pub procedure_growth_bytes: usize,
+    /// Most commands and statements that one call of a procedure may give; 0: any number.
+    pub procedure_call_limit: u64,
     /// Settings kept only so that clients that set or read them go on working.
     pub inert: Vec<(&'static str, String)>,
 }
@@ -108,6 +118,7 @@ impl Default for Config {
             timeout_s: 0,
             maxclients: 10_000,
             statement_timeout_ms: 60_000,
+            procedure_timeout_ms: 10_000,
             transaction_idle_timeout_ms: 60_000,
             view_bytes: limits::VIEW_BYTES_MAX,
             statement_slice_us: limits::READ_SLICE_US,
@@ -115,6 +126,10 @@ impl Default for Config {
             has_log: false,
             checkpoint_log_bytes: 512 << 20,
             checkpoint_seconds: 3600,
+            procedure_time_limit_ms: 0,
+            procedure_memory_bytes: limits::SCRIPT_MEMORY_BYTES_MAX,
+            procedure_growth_bytes: 0,
+            procedure_call_limit: 0,
             inert: INERT.iter().map(|(name, value, _)| (*name, value.to_string())).collect(),
         }
     }
@@ -328,6 +343,11 @@ pub static PARAMETERS: &[Parameter] = &[
         set: |c, _, v| integer(v, 0..=i64::MAX).map(|n| c.statement_timeout_ms = n),
     },
     Parameter {
+        name: "procedure-timeout",
+        get: |c, _| c.procedure_timeout_ms.to_string(),
+        set: |c, _, v| integer(v, 0..=i64::MAX).map(|n| c.procedure_timeout_ms = n),
+    },
+    Parameter {
         name: "transaction-idle-timeout",
         get: |c, _| c.transaction_idle_timeout_ms.to_string(),
         set: |c, _, v| integer(v, 0..=i64::MAX).map(|n| c.transaction_idle_timeout_ms = n),
@@ -378,6 +398,26 @@ pub static PARAMETERS: &[Parameter] = &[
         name: "checkpoint-seconds",
         get: |c, _| c.checkpoint_seconds.to_string(),
         set: |c, _, v| integer(v, 0..=I32_MAX).map(|n| c.checkpoint_seconds = n),
+    },
+    Parameter {
+        name: "procedure-time-limit",
+        get: |c, _| c.procedure_time_limit_ms.to_string(),
+        set: |c, _, v| integer(v, 0..=i64::MAX / 1_000_000).map(|n| c.procedure_time_limit_ms = n),
+    },
+    Parameter {
+        name: "procedure-memory-limit",
+        get: |c, _| c.procedure_memory_bytes.to_string(),
+        set: |c, _, v| size(v, 1 << 20..=limits::PROCEDURE_MEMORY_BYTES_MAX).map(|n| c.procedure_memory_bytes = n),
+    },
+    Parameter {
+        name: "procedure-memory-growth",
+        get: |c, _| c.procedure_growth_bytes.to_string(),
+        set: |c, _, v| size(v, 0..=i64::MAX).map(|n| c.procedure_growth_bytes = n),
+    },
+    Parameter {
+        name: "procedure-call-limit",
+        get: |c, _| c.procedure_call_limit.to_string(),
+        set: |c, _, v| integer(v, 0..=i64::MAX).map(|n| c.procedure_call_limit = n),
     },
     threshold!("hash-max-listpack-entries", hash_entries, integer, 0..=i64::MAX),
     threshold!("hash-max-ziplist-entries", hash_entries, integer, 0..=i64::MAX),

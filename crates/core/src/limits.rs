@@ -99,7 +99,10 @@ pub const FOREIGN_KEY_DEPTH_MAX: usize = 1000;
 pub const FOREIGN_KEYS_PENDING_MAX: usize = 1 << 20;
 /// Scripts remembered that came with EVAL only; those loaded with SCRIPT LOAD are not limited.
 pub const SCRIPTS_EVALLED_MAX: usize = 4096;
-/// Most memory the scripts' interpreter may hold, bytes.
+/// The most that the setting for the memory of an interpreter can be, bytes: LuaJIT addresses no more than 128 TB, and
+/// whoever has less is told so by the allocator.
+pub const PROCEDURE_MEMORY_BYTES_MAX: i64 = 1 << 46;
+/// Most memory the scripts' interpreter may hold, bytes, unless the setting `procedure-memory-limit` says otherwise.
 pub const SCRIPT_MEMORY_BYTES_MAX: usize = 256 << 20;
 /// Longest code of a library of functions, and most bytes of what it says of them, bytes.
 pub const LIBRARY_BYTES_MAX: usize = 16 << 20;
@@ -117,6 +120,10 @@ pub const SCRIPT_DATA_DEPTH_MAX: usize = 1000;
 pub const SCRIPT_CALLBACKS_MAX: usize = 100;
 /// Most values that one call of `struct.unpack` gives (Lua's limit for a function's stack is 8000).
 pub const SCRIPT_RESULTS_MAX: i32 = 7900;
+/// Calls of procedures outside of the store that may wait for a thread.
+pub const PROCEDURES_WAITING_MAX: usize = 1000;
+/// Threads for such procedures.
+pub const PROCEDURE_THREADS_MAX: usize = 64;
 /// Most bytes queued between MULTI and EXEC.
 pub const MULTI_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most rows that one transaction of BEGIN may write.

@@ -11,6 +11,7 @@ use crate::journal::Journal;
 use crate::keyspace::{EventClass, Keyspace, Wants};
 use crate::limits;
 use crate::meter::Meter;
+use crate::procedure::external::Externals;
 use crate::procedure::{Scripts, Watch};
 use crate::pubsub::PubSub;
 use crate::readers::Readers;
@@ -106,6 +107,8 @@ pub struct State {
     pub scripts: Scripts,
     /// Triggers and schedules.
     pub routines: Routines,
+    /// Procedures that run outside of the store.
+    pub externals: Externals,
     /// Long reads, which run in other threads.
     pub readers: Readers,
     /// The statement that holds the store, as others see it.
@@ -170,6 +173,7 @@ impl State {
             command_stats: vec![CommandStats::default(); commands],
             scripts: Scripts::default(),
             routines: Routines::default(),
+            externals: Externals::default(),
             readers: Readers::default(),
             statement_watch: Arc::default(),
             request_rate: Meter::default(),

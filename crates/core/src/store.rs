@@ -7,13 +7,22 @@ mod checkpointing;
 mod crash_tests;
 mod durable;
 #[cfg(test)]
+mod external_tests;
+#[cfg(test)]
 mod function_tests;
 mod overrun;
+#[cfg(test)]
+mod procedure_tests;
+mod procedures;
 mod reading;
 #[cfg(test)]
 mod reading_tests;
 #[cfg(test)]
 mod redis_tests;
+#[cfg(test)]
+mod rollback_tests;
+#[cfg(test)]
+mod saving_tests;
 #[cfg(test)]
 mod sql_keys_tests;
 #[cfg(test)]
@@ -29,20 +38,20 @@ mod trigger_tests;
 
 pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
+pub use crate::procedure::external::{Job, Routine, Runner, Task};
 pub use crate::recovery::{Phase, Report, Step};
 pub use crate::sql::direct::{Done, Prepared};
 pub use crate::sql::packed::put as pack;
 pub use crate::table::batch::Batch;
-pub use crate::table::datum::DatumRef as Value;
+pub use crate::table::datum::{Datum as Argument, DatumRef as Value};
 pub use crate::wal::{Condition, Log, Lsn};
-pub use durable::{Progress, check};
+pub use durable::{Progress, check, restore};
 pub use overrun::Overrun;
 
 use crate::command::{self, connection, dispatch, room, schedule, table, transact, trigger, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, Files, SystemEnv};
 use crate::error::{Code, Error, Result};
-use crate::limits;
 use crate::memory;
 use crate::readers::Readers;
 use crate::reply::Reply;
@@ -92,10 +101,22 @@ struct Shared {
     reader_threads: Mutex<Vec<JoinHandle<()>>>,
     housekeeper: Arc<Housekeeper>,
     closed: AtomicBool,
+    /// Held by who closes the store.
+    closing: Mutex<()>,
     /// Ours until the store is closed.
     directory: Mutex<Option<Directory>>,
     log: Option<Log>,
     saver: Arc<Saver>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Whoever drops a store without closing it has heard of no error, and here is nobody who could be told. But the
+        // directory must be ours until the log has ended.
+        if let Some(log) = &self.log {
+            let _ = log.close();
+        }
+    }
 }
 
 /// The thread that expires keys and ends waits, and how to wake it.
@@ -138,6 +159,7 @@ impl Store {
             state: Mutex::new(state),
             housekeeper: Arc::default(),
             closed: AtomicBool::new(false),
+            closing: Mutex::new(()),
             directory: Mutex::new(directory),
             log: data.as_ref().and_then(|data| data.log.clone()),
             saver: Arc::default(),
@@ -181,7 +203,7 @@ impl Store {
     /// The log has failed: nobody knows whether the change survives.
     pub fn keep(&self, promise: Lsn) -> Result<()> {
         let Some(log) = &self.shared.log else { return Ok(()) };
-        while log.queued_bytes() > limits::LOG_QUEUE_BYTES_MAX && log.condition() != Condition::Failed {
+        while log.is_behind() {
             std::thread::sleep(LOG_PAUSE);
         }
         if promise == 0 {
@@ -198,8 +220,10 @@ impl Store {
         self.shared.closed.load(Ordering::Acquire)
     }
 
-    /// Ends the store: its sessions are closed, its threads end. Closing twice is allowed.
+    /// Ends the store: its sessions are closed, its threads end. Closing twice is allowed; whoever comes second waits for
+    /// the first, as what he would do next may be to end the process. Not to be called by the store's own threads.
     pub fn close(&self) {
+        let _one_at_a_time = self.shared.closing.lock();
         if self.shared.closed.swap(true, Ordering::AcqRel) {
             return;
         }

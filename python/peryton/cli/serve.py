@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -39,6 +40,8 @@ class Settings:
     password: str | None
     debug_commands: bool
     quiet: bool
+    procedures: tuple[str, ...]
+    procedure_threads: int
 
 
 def byte_count(text: str) -> int:
@@ -67,8 +70,11 @@ def run(settings: Settings) -> None:
             maxmemory=settings.maxmemory,
             debug_commands=settings.debug_commands,
             progress=_Progress(door, settings.quiet),
+            procedure_threads=settings.procedure_threads,
         ) as db,
     ):
+        if settings.procedures:
+            _load_procedures(db, settings)
         server = db.serve_at(door)
         if not settings.quiet:
             _banner(settings, server)
@@ -80,6 +86,15 @@ def run(settings: Settings) -> None:
             raise peryton.StoppedError("the server ended by itself; its message is above", "BUG")
         if not settings.quiet:
             print("Stopping", flush=True)
+
+
+def _load_procedures(db: peryton.Database, settings: Settings) -> None:
+    # As for `python -m`: modules are looked for where the server is started, too.
+    sys.path.insert(0, os.getcwd())
+    logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
+    names = db.load_procedures(*settings.procedures)
+    if not settings.quiet:
+        print(f"Procedures: {', '.join(names)}", flush=True)
 
 
 class _Progress:

@@ -261,7 +261,7 @@ pub fn note_script_write(state: &State, read_only: bool) -> Result<(), Error> {
     state.journal.check_write()?;
     match state.scripts.watch().note_write() {
         true => Ok(()),
-        false => Err(Error::err("Script killed by user with SCRIPT KILL...")),
+        false => Err(Error::new(Code::Custom, state.scripts.watch().why())),
     }
 }
 
@@ -413,8 +413,9 @@ fn measure(
     }
 }
 
+/// Notes a request in the slow log.
 #[cold]
-fn note_slow(state: &mut State, session: &Session, words: Vec<Vec<u8>>, duration_us: u64) {
+pub(super) fn note_slow(state: &mut State, session: &Session, words: Vec<Vec<u8>>, duration_us: u64) {
     let entry = SlowEntry {
         id: 0,
         time_s: state.clock.now_ms / 1000,

@@ -1,7 +1,7 @@
 //! Functions that stay: FCALL and its kin, and what FUNCTION tells of them; [`super::function_change`] has the rest.
 
 use super::arguments::{integer_or, is};
-use super::context::Context;
+use super::context::{Context, Origin};
 use super::function_change::{delete, dump, flush, load, restore};
 use super::server::{container, help};
 use super::spec::{Find, Flags, Group, Keys, Run, Spec, Use};
@@ -147,12 +147,28 @@ fn fcall_ro(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn call(ctx: &mut Context<'_>, args: &[&[u8]], read_only: bool) -> Result<Reply> {
     let functions = routine::lend(ctx.state)?;
-    let function = functions.find(args[1]).ok_or_else(not_found)?;
+    let Some(function) = functions.find(args[1]) else {
+        return super::call::from_fcall(ctx, args, read_only)?.ok_or_else(not_found);
+    };
     let count = integer_or(args[2], "Bad number of keys provided")?;
     let (keys, rest) = script::split_keys(args, count)?;
     let mode = script::mode_of(ctx, function.flags, read_only)?;
     let is_atomic = mode.is_atomic;
     let call = Call { words: Some(args), keys, args: rest, is_atomic, ..routine::plain_call(ctx, args[1]) };
+    script::run_as(ctx, mode, |host| functions.call(host, function, &call))
+}
+
+/// CALL of a function: without keys.
+pub(super) fn call_named(ctx: &mut Context<'_>, words: &[&[u8]], name: &[u8], args: &[&[u8]]) -> Result<Reply> {
+    if matches!(ctx.origin, Origin::Script | Origin::ReadOnlyScript) {
+        return Err(Error::err("a script calls no other function with CALL, as with FCALL"));
+    }
+    let functions = routine::lend(ctx.state)?;
+    let nameless = || Error::err(format!("there is no procedure {}", String::from_utf8_lossy(name)));
+    let function = functions.find(name).ok_or_else(nameless)?;
+    let mode = script::mode_of(ctx, function.flags, false)?;
+    let is_atomic = mode.is_atomic;
+    let call = Call { words: Some(words), args, is_atomic, ..routine::plain_call(ctx, name) };
     script::run_as(ctx, mode, |host| functions.call(host, function, &call))
 }
 

@@ -12,6 +12,7 @@ pub mod waiting;
 
 mod atomic;
 mod bitmap;
+pub(crate) mod call;
 mod client;
 mod cluster;
 mod commands;

@@ -2,7 +2,7 @@
 
 use super::context::{Context, Origin};
 use super::spec::{Flags, Group, Keys, Run, Spec};
-use super::{dispatch, room, routine, sql_keys, transact, trigger};
+use super::{call, dispatch, room, routine, sql_keys, transact, trigger};
 use crate::ds::number;
 use crate::engine::{Capabilities, Source, TableMemory, Wanted};
 use crate::error::{Code, Error, Result};
@@ -89,7 +89,7 @@ pub(super) const COMMANDS: &[Spec] = &[
     row("describe", bare, -2, "t", "Shows the columns of a table."),
 ];
 
-type Params<'a> = SmallVec<[DatumRef<'a>; 8]>;
+pub(super) type Params<'a> = SmallVec<[DatumRef<'a>; 8]>;
 
 fn sql_text(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut params = Params::new();
@@ -197,7 +197,13 @@ fn untyped(arg: &[u8]) -> DatumRef<'_> {
 }
 
 fn sql_bind(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let (types, values) = (args[1], &args[3..]);
+    let params = typed_parameters(args[1], &args[3..])?;
+    run(ctx, args, args[2], &params)
+}
+
+/// Parameters whose types are told by letters.
+#[inline]
+pub(super) fn typed_parameters<'a>(types: &[u8], values: &[&'a [u8]]) -> Result<Params<'a>> {
     if types.len() != values.len() {
         let text = format!("{} types for {} parameters", types.len(), values.len());
         return Err(Error::new(Code::Sql, text));
@@ -207,7 +213,7 @@ fn sql_bind(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     for (letter, value) in types.iter().zip(values) {
         params.push(typed(params.len() + 1, *letter, value)?);
     }
-    run(ctx, args, args[2], &params)
+    Ok(params)
 }
 
 fn sql_many(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -258,6 +264,10 @@ pub fn is_statement(line: &[u8]) -> bool {
     let (word, rest) = (&line[..end], line[end..].trim_ascii());
     if word.eq_ignore_ascii_case(b"select") {
         return !rest.is_empty() && is_sql_select(&[word, rest]);
+    }
+    if word.eq_ignore_ascii_case(b"call") {
+        let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+        return rest[..end].contains(&b'(');
     }
     let is = |spec: &Spec| word.eq_ignore_ascii_case(spec.name.as_bytes());
     !rest.is_empty() && COMMANDS.iter().filter(|spec| !spec.name.starts_with("sql")).any(is)
@@ -366,6 +376,10 @@ impl Host for Statement<'_, '_> {
 
     fn control(&mut self, control: &Control) -> Result<Reply> {
         transact::control(self.ctx, control)
+    }
+
+    fn call(&mut self, name: &str, args: Vec<Datum>) -> Result<Reply> {
+        call::from_statement(self.ctx, name, args)
     }
 
     fn table_memory(&self, table: TableId) -> Option<TableMemory> {

@@ -228,5 +228,5 @@ fn tell_of_key(state: &mut State, effect: &mut Effect, trigger: &Arc<TriggerDef>
     let tell = |ctx: &mut Context<'_>| {
         nested(ctx, trigger, |ctx| routine::tell(ctx, trigger.routine.as_bytes(), &fields, None))
     };
-    atomic::run(&mut ctx, true, tell, Result::is_ok)?.map(drop)
+    atomic::run(&mut ctx, true, tell, Result::is_ok).map(drop)
 }

@@ -4,14 +4,16 @@
 //! provides; so this layer names nothing above it. What a procedure may take of time and memory is in [`budget`],
 //! the scripts that clients sent with EVAL or SCRIPT LOAD in [`registry`]. Libraries of functions stay (FUNCTION LOAD):
 //! the catalog has their definitions, [`functions`] what is compiled of them; [`library`] reads a library's first line,
-//! [`payload`] what FUNCTION DUMP gives.
+//! [`payload`] what FUNCTION DUMP gives. Procedures in other languages run outside of the store: [`external`].
 
 pub mod budget;
+pub mod external;
 pub mod functions;
 pub mod library;
 pub mod lua;
 pub mod payload;
 pub mod registry;
+mod watchdog;
 
 #[cfg(test)]
 mod nesting_tests;
@@ -119,6 +121,8 @@ pub struct Call<'a> {
     pub now_ns: u64,
     /// Most bytes the language may hold while it runs.
     pub memory_bytes_max: usize,
+    /// Most bytes by which the language's memory may grow while it runs.
+    pub growth_bytes_max: usize,
     /// What it did is undone if it fails, so it may be ended whatever it has written.
     pub is_atomic: bool,
 }

@@ -14,7 +14,7 @@ use super::statement::{self, Class};
 use super::table_info::TableInfo;
 use super::token::{Token, quote_name};
 use super::trigger::RowTriggers;
-use super::{catalog_tables, ddl, explain, fast, rewrite, routines, schema, source, vtab, write};
+use super::{call, catalog_tables, ddl, explain, fast, rewrite, routines, schema, source, vtab, write};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::reply::{Blob, Reply};
@@ -345,6 +345,12 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
                 return Err(sql("a transaction cannot be opened or ended while a statement runs"));
             }
             host.control(&control)
+        }
+        Class::Call(routine) => {
+            if host.sql().running > 0 {
+                return Err(sql("a procedure cannot be called while a statement runs"));
+            }
+            call::execute(host, &routine, params)
         }
         Class::Maintenance(name) => maintain(host, name.as_deref()),
         Class::Truncate(name) => dml::truncate::execute(host, &name),

@@ -1,6 +1,7 @@
 //! SQL: our statements about tables, and SQLite as the query processor over our tables.
 
 pub mod cache;
+pub mod call;
 mod catalog_tables;
 pub mod constraint;
 pub mod control;

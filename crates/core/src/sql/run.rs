@@ -48,6 +48,12 @@ pub trait Host {
         Err(Error::new(Code::Sql, "there are no transactions here"))
     }
 
+    /// Calls a procedure. The reply may come later.
+    fn call(&mut self, name: &str, args: Vec<Datum>) -> Result<Reply> {
+        let _ = args;
+        Err(Error::new(Code::Sql, format!("the procedure {name} cannot be called from here")))
+    }
+
     /// The SQL side of the store.
     fn sql(&mut self) -> &mut Sql;
 

@@ -4,6 +4,7 @@ use super::tests::Client;
 use super::*;
 use crate::env::simulated::SimulatedFiles;
 use crate::env::{TestEnv, Xoshiro};
+use crate::limits;
 use crate::reply::Reply;
 use std::sync::atomic::{AtomicI64, Ordering as AtomicOrdering};
 
