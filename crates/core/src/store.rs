@@ -7,10 +7,10 @@ mod checkpointing;
 mod crash_tests;
 mod durable;
 #[cfg(test)]
+mod external_tests;
+#[cfg(test)]
 mod function_tests;
 mod overrun;
-#[cfg(test)]
-mod procedure_tests;
 mod procedures;
 mod reading;
 #[cfg(test)]
