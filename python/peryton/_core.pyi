@@ -21,6 +21,7 @@ __all__ = [
     "close_all",
     "load",
     "pack",
+    "restore",
 ]
 
 __version__: str
@@ -195,6 +196,9 @@ class Session:
     def close(self) -> None:
         """Ends the session and any wait in it."""
 
+    def leave(self) -> None:
+        """As `close`, but does not wait for whoever uses the store; for an event loop."""
+
     @property
     def closed(self) -> bool:
         """Whether the session has ended."""
@@ -233,6 +237,12 @@ def check(
     path: str, *, repair: bool = False, progress: Callable[[str, int, int], object] | None = None
 ) -> dict[str, Any]:
     """What a directory holds that no store has open; with `repair`, a damaged log is cut where the damage is."""
+
+def restore(source: str, target: str, *, progress: Callable[[str, int, int], object] | None = None) -> dict[str, Any]:
+    """Puts what a directory holds into another one, which must not exist, as a store of its own.
+
+    Gives what `check` gives. If something is wrong, or there are no data, nothing is made.
+    """
 
 def close_all() -> None:
     """Closes every open store of this process; runs at the interpreter's exit."""

@@ -6,7 +6,7 @@
         rows = await db.sql("SELECT 1 AS one")
 
 Remote, it speaks over asyncio's streams. Embedded, each call runs on a worker thread, so the event loop never waits
-for the store; cancelling a task ends its wait in a blocking command.
+for the store or the disk; cancelling a task ends its wait in a blocking command.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class _ThreadLink:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def close(self) -> None:
-        self._session.close()
+        # Not `close`, which waits for a script that has the store.
+        self._session.leave()
 
 
 class _StreamLink:
@@ -260,11 +261,10 @@ class Database:
         self._closed = True
         while self._idle:
             self._idle.pop().close()
-        for server in self._servers:
-            server.stop()
-        self._servers.clear()
         if self._store is not None and self._threads is not None:
-            self._store.close()
+            # It waits for the disk and the servers. Not on `_threads`, where calls may wait for the end of the store.
+            await asyncio.to_thread(self._store.close)
+            self._servers.clear()
             self._threads.shutdown(wait=False)
 
     @property

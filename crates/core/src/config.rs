@@ -56,6 +56,14 @@ pub struct Config {
     pub checkpoint_log_bytes: u64,
     /// Seconds after which a checkpoint is made if anything has changed; 0: never for its age.
     pub checkpoint_seconds: u64,
+    /// How long a procedure may run, milliseconds; 0: as long as it takes.
+    pub procedure_time_limit_ms: u64,
+    /// Most bytes that an interpreter of procedures may hold.
+    pub procedure_memory_bytes: usize,
+    /// Most bytes by which one call may make it grow; 0: up to the limit.
+    pub procedure_growth_bytes: usize,
+    /// Most commands and statements that one call of a procedure may give; 0: any number.
+    pub procedure_call_limit: u64,
     /// Settings kept only so that clients that set or read them go on working.
     pub inert: Vec<(&'static str, String)>,
 }
@@ -118,6 +126,10 @@ impl Default for Config {
             has_log: false,
             checkpoint_log_bytes: 512 << 20,
             checkpoint_seconds: 3600,
+            procedure_time_limit_ms: 0,
+            procedure_memory_bytes: limits::SCRIPT_MEMORY_BYTES_MAX,
+            procedure_growth_bytes: 0,
+            procedure_call_limit: 0,
             inert: INERT.iter().map(|(name, value, _)| (*name, value.to_string())).collect(),
         }
     }
@@ -386,6 +398,26 @@ pub static PARAMETERS: &[Parameter] = &[
         name: "checkpoint-seconds",
         get: |c, _| c.checkpoint_seconds.to_string(),
         set: |c, _, v| integer(v, 0..=I32_MAX).map(|n| c.checkpoint_seconds = n),
+    },
+    Parameter {
+        name: "procedure-time-limit",
+        get: |c, _| c.procedure_time_limit_ms.to_string(),
+        set: |c, _, v| integer(v, 0..=i64::MAX / 1_000_000).map(|n| c.procedure_time_limit_ms = n),
+    },
+    Parameter {
+        name: "procedure-memory-limit",
+        get: |c, _| c.procedure_memory_bytes.to_string(),
+        set: |c, _, v| size(v, 1 << 20..=limits::PROCEDURE_MEMORY_BYTES_MAX).map(|n| c.procedure_memory_bytes = n),
+    },
+    Parameter {
+        name: "procedure-memory-growth",
+        get: |c, _| c.procedure_growth_bytes.to_string(),
+        set: |c, _, v| size(v, 0..=i64::MAX).map(|n| c.procedure_growth_bytes = n),
+    },
+    Parameter {
+        name: "procedure-call-limit",
+        get: |c, _| c.procedure_call_limit.to_string(),
+        set: |c, _, v| integer(v, 0..=i64::MAX).map(|n| c.procedure_call_limit = n),
     },
     threshold!("hash-max-listpack-entries", hash_entries, integer, 0..=i64::MAX),
     threshold!("hash-max-ziplist-entries", hash_entries, integer, 0..=i64::MAX),

@@ -81,13 +81,28 @@ pub const READ_KEYS_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const VIEW_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Deepest nesting of SQL statements, scripts and triggers in each other.
 pub const NESTING_MAX: usize = 16;
+/// Most triggers of a store.
+pub const TRIGGERS_MAX: usize = 10_000;
+/// Most triggers that fire each other, on rows as on keys: each takes a part of the thread's stack.
+pub const TRIGGER_DEPTH_MAX: usize = 7;
+/// Most events of keys that the triggers of one request may make.
+pub const TRIGGER_EVENTS_MAX: usize = 100_000;
+/// Most schedules of a store.
+pub const SCHEDULES_MAX: usize = 1000;
+/// Shortest period of a schedule, milliseconds.
+pub const SCHEDULE_MS_MIN: u64 = 10;
+/// Longest period of a schedule, milliseconds: 10 000 days.
+pub const SCHEDULE_MS_MAX: u64 = 10_000 * 86_400_000;
 /// Longest chain of foreign keys that cascade (SQLite's limit).
 pub const FOREIGN_KEY_DEPTH_MAX: usize = 1000;
 /// Most rows of one statement that may wait for the rows they refer to.
 pub const FOREIGN_KEYS_PENDING_MAX: usize = 1 << 20;
 /// Scripts remembered that came with EVAL only; those loaded with SCRIPT LOAD are not limited.
 pub const SCRIPTS_EVALLED_MAX: usize = 4096;
-/// Most memory the scripts' interpreter may hold, bytes.
+/// The most that the setting for the memory of an interpreter can be, bytes: LuaJIT addresses no more than 128 TB, and
+/// whoever has less is told so by the allocator.
+pub const PROCEDURE_MEMORY_BYTES_MAX: i64 = 1 << 46;
+/// Most memory the scripts' interpreter may hold, bytes, unless the setting `procedure-memory-limit` says otherwise.
 pub const SCRIPT_MEMORY_BYTES_MAX: usize = 256 << 20;
 /// Longest code of a library of functions, and most bytes of what it says of them, bytes.
 pub const LIBRARY_BYTES_MAX: usize = 16 << 20;

@@ -1,5 +1,9 @@
 //! All mutable state of a store, which whoever holds the baton may change (invariant 1).
 
+mod routines;
+
+pub use routines::Routines;
+
 use crate::config::Config;
 use crate::env::{Env, Xoshiro};
 use crate::error::{Code, Error};
@@ -101,6 +105,8 @@ pub struct State {
     pub command_stats: Vec<CommandStats>,
     /// Scripts and the interpreter that runs them.
     pub scripts: Scripts,
+    /// Triggers and schedules.
+    pub routines: Routines,
     /// Procedures that run outside of the store.
     pub externals: Externals,
     /// Long reads, which run in other threads.
@@ -166,6 +172,7 @@ impl State {
             stats: Stats::default(),
             command_stats: vec![CommandStats::default(); commands],
             scripts: Scripts::default(),
+            routines: Routines::default(),
             externals: Externals::default(),
             readers: Readers::default(),
             statement_watch: Arc::default(),
@@ -259,6 +266,14 @@ impl State {
     /// Classes of events that somebody may listen to.
     #[inline]
     pub fn events_wanted(&self) -> EventClass {
-        self.config.notify.effective()
+        self.config.notify.effective() | self.routines.classes()
+    }
+
+    /// Follows the catalog's triggers and schedules.
+    #[inline]
+    pub fn follow_routines(&mut self) {
+        if !self.routines.is_current(&self.tables.catalog) {
+            self.routines.follow(&self.tables.catalog, self.monotonic_ns);
+        }
     }
 }

@@ -50,6 +50,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let close_all = wrap_pyfunction!(store::close_all, module)?;
     module.add_function(close_all.clone())?;
     module.add_function(wrap_pyfunction!(store::check, module)?)?;
+    module.add_function(wrap_pyfunction!(store::restore, module)?)?;
     // Threads of a store must not run on while the interpreter takes itself apart.
     module.py().import("atexit")?.call_method1("register", (close_all,))?;
     Ok(())

@@ -8,7 +8,7 @@ use peryton_core::error::{Code, Error, Result};
 use peryton_core::limits;
 use peryton_core::reply::Reply;
 use peryton_core::session::{Door, Elsewhere, SessionId, Waker};
-use peryton_core::store::{Active, Batch, Baton, Done, Job, Lsn, Prepared, Store, Value};
+use peryton_core::store::{Active, Batch, Baton, Done, Job, Log, Lsn, Prepared, Store, Value};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +41,8 @@ const OVERRUN_LOOK: Duration = Duration::from_millis(1);
 struct Desk {
     /// Replies and pushes that nobody has taken yet.
     inbox: VecDeque<Reply>,
+    /// The record of the log that must be durable before any of them may be shown.
+    owed: Lsn,
     /// Requests behind a blocking command.
     backlog: VecDeque<Request>,
     /// The session waits in a blocking command.
@@ -133,9 +135,12 @@ impl Line {
         Turn { desk, baton, promise: 0, line: self }
     }
 
-    /// The next reply or push, if it is there already; does not enter the store.
+    /// The next reply or push, if it is there already and may be shown; does not enter the store.
     pub fn take(&self) -> Option<Reply> {
-        self.desk.try_lock()?.inbox.pop_front()
+        let mut desk = self.desk.try_lock()?;
+        // Whoever has put it there may still be waiting for the log, or have waited in vain.
+        let may_be_shown = self.store.log().is_none_or(|log| desk.owed <= log.durable());
+        if may_be_shown { desk.inbox.pop_front() } else { None }
     }
 
     /// Puts a reply behind those that wait to be taken. Waits for the line, not for the baton.
@@ -195,7 +200,7 @@ impl Line {
 
     /// Has a turn promised nothing that has to be waited for?
     pub fn is_kept(&self, promise: Lsn) -> bool {
-        promise == 0 && self.store.log().is_none_or(|log| log.queued_bytes() <= limits::LOG_QUEUE_BYTES_MAX)
+        promise == 0 && !self.store.log().is_some_and(Log::is_behind)
     }
 
     /// The store at the other end.
@@ -272,6 +277,7 @@ impl Turn<'_> {
         if self.desk.inbox.is_empty() {
             self.catch_up();
         }
+        self.promise = self.promise.max(self.desk.owed);
         match self.desk.inbox.pop_front() {
             Some(reply) => Outcome::Reply(reply),
             None if self.line.is_closed() => Outcome::Closed,
@@ -282,6 +288,7 @@ impl Turn<'_> {
     /// The late reply of a blocking command, as far as it is there; pushes stay in the inbox.
     pub fn late_reply(&mut self) -> Outcome {
         self.catch_up();
+        self.promise = self.promise.max(self.desk.owed);
         let reply = self.desk.inbox.iter().position(|reply| !matches!(reply, Reply::Push(_)));
         match reply.and_then(|at| self.desk.inbox.remove(at)) {
             Some(reply) => Outcome::Reply(reply),
@@ -294,6 +301,7 @@ impl Turn<'_> {
     /// All pushes that have come.
     pub fn pushes(&mut self) -> Vec<Reply> {
         self.catch_up();
+        self.promise = self.promise.max(self.desk.owed);
         let inbox = std::mem::take(&mut self.desk.inbox);
         let (pushes, others): (Vec<_>, Vec<_>) = inbox.into_iter().partition(|reply| matches!(reply, Reply::Push(_)));
         self.desk.inbox = others.into();
@@ -406,6 +414,13 @@ impl Turn<'_> {
                 self.desk.inbox.extend(flatten(reply));
             }
         }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // What stays in the inbox was not shown, so its promise stays with it, whoever takes it and when.
+        self.desk.owed = if self.desk.inbox.is_empty() { 0 } else { self.desk.owed.max(self.promise) };
     }
 }
 

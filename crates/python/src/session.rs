@@ -137,6 +137,14 @@ impl Session {
         }
     }
 
+    /// Ends the session of a line that was hung up, at once or, if somebody has the baton, in another thread.
+    fn end_soon(&self) {
+        match self.line.try_turn() {
+            Some(mut turn) => turn.close_session(),
+            None => store::close_later(self.line.store(), self.line.id()),
+        }
+    }
+
     /// Runs a prepared statement with the GIL held. None: it has to be asked as a request, for one because somebody else
     /// has the baton.
     #[inline]
@@ -328,6 +336,13 @@ impl Session {
         }
     }
 
+    /// As `close`, but does not wait for whoever uses the store; for an event loop.
+    fn leave(&self) {
+        if !self.birth.is_elsewhere() && self.line.hang_up() {
+            self.end_soon();
+        }
+    }
+
     /// Whether the session has ended.
     #[getter]
     fn closed(&self, py: Python<'_>) -> PyResult<bool> {
@@ -352,11 +367,8 @@ impl Drop for Session {
         if self.birth.is_elsewhere() || !self.line.hang_up() {
             return;
         }
-        // Python drops objects under the GIL, so this may not wait for the baton; the keeper of the rest does it.
-        match self.line.try_turn() {
-            Some(mut turn) => turn.close_session(),
-            None => store::close_later(self.line.store(), self.line.id()),
-        }
+        // Python drops objects under the GIL, so this may not wait for the baton.
+        self.end_soon();
     }
 }
 

@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 use peryton_core::limits::DATABASES;
 use peryton_core::reply::Reply;
 use peryton_core::session::{Durability, SessionId};
-use peryton_core::store::{Options, Phase, Progress, Store as Core};
+use peryton_core::store::{Options, Phase, Progress, Report, Store as Core};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
-use std::thread::ThreadId;
+use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 /// A store with the doors that were opened on it, which stay open as long as it does.
@@ -90,9 +90,16 @@ fn close(core: &Core, pool: &Pool, doors: Vec<Arc<Door>>) {
     core.close();
 }
 
+/// Threads that close what was dropped. The interpreter's end waits for them, or what is in no file yet would be lost.
+static CLOSING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+
 fn on_another_thread(work: impl FnOnce() + Send + 'static) {
     // Without a thread to be had, the work is left undone: all that it frees lives until the process ends.
-    let _ = std::thread::Builder::new().name("peryton-close".into()).spawn(work);
+    if let Ok(thread) = std::thread::Builder::new().name("peryton-close".into()).spawn(work) {
+        let mut closing = CLOSING.lock();
+        closing.retain(|thread| !thread.is_finished());
+        closing.push(thread);
+    }
 }
 
 /// A store in this process.
@@ -241,7 +248,23 @@ pub fn check<'py>(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let report = py.detach(|| peryton_core::store::check(&path, repair, progress.map(teller)));
-    let report = report.map_err(|error| error::raise(py, &error))?;
+    report_of(py, &report.map_err(|error| error::raise(py, &error))?)
+}
+
+/// Puts what a directory holds into another one, which must not exist, as a store of its own; gives what `check` gives.
+#[pyfunction]
+#[pyo3(signature = (source, target, *, progress=None))]
+pub fn restore<'py>(
+    py: Python<'py>,
+    source: PathBuf,
+    target: PathBuf,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let report = py.detach(|| peryton_core::store::restore(&source, &target, progress.map(teller)));
+    report_of(py, &report.map_err(|error| error::raise(py, &error))?)
+}
+
+fn report_of<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     let recovered = report.recovered.as_ref();
     dict.set_item("checkpoint", recovered.and_then(|found| found.checkpoint.as_ref().map(|loaded| loaded.lsn)))?;
@@ -249,7 +272,7 @@ pub fn check<'py>(
     dict.set_item("next", recovered.map(|found| found.next))?;
     let cut = recovered.and_then(|found| found.cut.as_ref());
     dict.set_item("cut", cut.map(|cut| (cut.file.clone(), cut.offset, cut.bytes)))?;
-    dict.set_item("trouble", report.trouble)?;
+    dict.set_item("trouble", &report.trouble)?;
     dict.set_item("repairable", report.is_repairable)?;
     dict.set_item("repaired", report.is_repaired)?;
     dict.set_item("keys", report.keys)?;
@@ -295,4 +318,11 @@ pub fn close_all(py: Python<'_>) {
             py.detach(|| store.close());
         }
     }
+    let closing = std::mem::take(&mut *CLOSING.lock());
+    py.detach(|| {
+        for thread in closing {
+            // A panic in one of them was reported when it happened.
+            let _ = thread.join();
+        }
+    });
 }

@@ -65,6 +65,8 @@ pub struct Server {
     unix_socket: Option<PathBuf>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// What the log tells of its progress, until this door is closed.
+    hearing: Option<u64>,
 }
 
 impl Server {
@@ -103,7 +105,7 @@ impl Server {
             is_open: AtomicBool::new(!has_password),
             awaits_log: AtomicBool::new(false),
         });
-        if let Some(log) = store.log() {
+        let hearing = store.log().map(|log| {
             let loop_of = Arc::downgrade(&shared);
             log.on_progress(Arc::new(move || {
                 if let Some(shared) = loop_of.upgrade()
@@ -111,9 +113,10 @@ impl Server {
                 {
                     shared.queue.ring();
                 }
-            }));
-        }
-        let mut server = Server { address, unix_socket: options.unix_socket, shared, threads: Vec::new() };
+            }))
+        });
+        let unix_socket = options.unix_socket;
+        let mut server = Server { address, unix_socket, shared, threads: Vec::new(), hearing };
         server.spawn("peryton-resp", |shared| {
             if let Err(error) = event_loop::run(shared) {
                 eprintln!("peryton: the door closed: {error}");
@@ -151,6 +154,9 @@ impl Server {
         self.shared.stop();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+        if let (Some(log), Some(hearing)) = (self.shared.store.log(), self.hearing.take()) {
+            log.forget(hearing);
         }
         if let Some(path) = &self.unix_socket {
             // Left behind, it would only puzzle the next server, which removes it anyway.

@@ -166,6 +166,9 @@ class Shell:
             return
         for statement in (f"DESCRIBE {_calls.quoted(name)}", f"SHOW INDEXES FROM {_calls.quoted(name)}"):
             self._console.print(render.rows_table(self._ask(_calls.sql(statement, None))))
+        triggers = self._ask(_calls.sql(f"SHOW TRIGGERS FROM {_calls.quoted(name)}", None))
+        if len(triggers) > 0:
+            self._console.print(render.rows_table(triggers))
 
     def _help(self, name: str) -> None:
         docs = command_docs(self._link, name)

@@ -1,68 +1,41 @@
 //! All or nothing: what is done in a scope, to keys and to tables, is kept or undone as a whole.
 //!
-//! Outside of a transaction the effect has what takes each change back, and of what is undone nothing is left in it, so
-//! nothing is logged (invariant 6). In a transaction of BEGIN a scope is a savepoint. What leaves the store at once cannot
-//! be undone: messages published, settings changed.
+//! Of what is undone nothing is left in the effect, so nothing is logged or told (invariant 6). What leaves the store at
+//! once cannot be undone: messages published, settings changed.
 
 use super::context::Context;
-use crate::error::Result;
-use crate::keyspace;
-use crate::txn::{self, undo};
+use crate::txn::{KeysScope, Scope as TablesScope};
 
-/// An open scope. Scopes nest; each is closed by [`keep`] or [`undo`], the innermost first.
+/// An open scope. Scopes nest; each is closed by [`close`], the innermost first.
 #[must_use]
-pub(super) enum Scope {
-    /// In the effect.
-    Effect(keyspace::ChangesScope, txn::Scope),
-    /// In the session's transaction.
-    Savepoint,
+pub(super) struct Scope {
+    keys: KeysScope,
+    tables: TablesScope,
 }
 
-/// A name that no statement can give a savepoint.
-const SAVEPOINT: &str = "\0atomic";
-
-/// Opens a scope.
-pub(super) fn open(ctx: &mut Context<'_>) -> Result<Scope> {
-    match &mut ctx.session.transaction {
-        Some(transaction) => transaction.savepoint(SAVEPOINT).map(|()| Scope::Savepoint),
-        None => {
-            let keys = ctx.effect.keys.open();
-            Ok(Scope::Effect(keys, ctx.state.tables.open_wide(&mut ctx.effect.tables)))
-        }
-    }
+/// Opens a scope, in the session's transaction if it has one.
+pub(super) fn open(ctx: &mut Context<'_>) -> Scope {
+    let keys = KeysScope::open(ctx.effect, ctx.session.transaction.as_deref_mut());
+    let tables = match &mut ctx.session.transaction {
+        None => ctx.state.tables.open_wide(&mut ctx.effect.tables),
+        Some(transaction) => transaction.tables.open_wide(&mut transaction.changes),
+    };
+    Scope { keys, tables }
 }
 
-/// Closes a scope; its changes stay.
-pub(super) fn keep(ctx: &mut Context<'_>, scope: Scope) {
-    match scope {
-        Scope::Effect(keys, tables) => {
-            ctx.effect.keys.keep(keys);
-            ctx.state.tables.keep(&mut ctx.effect.tables, tables);
-        }
-        Scope::Savepoint => {
-            let released = ctx.session.transaction.as_mut().map(|transaction| transaction.release(SAVEPOINT));
-            debug_assert!(matches!(released, Some(Ok(false))));
-        }
+/// Closes a scope; its changes stay, or are undone.
+pub(super) fn close(ctx: &mut Context<'_>, scope: Scope, keep: bool) {
+    let Scope { keys, tables: scope } = scope;
+    let (tables, changes) = match &mut ctx.session.transaction {
+        None => (&mut ctx.state.tables, &mut ctx.effect.tables),
+        Some(transaction) => (&mut transaction.tables, &mut transaction.changes),
+    };
+    if keep {
+        tables.keep(changes, scope)
+    } else {
+        tables.undo(changes, scope)
     }
-}
-
-/// Closes a scope and undoes all that was changed in it.
-pub(super) fn undo(ctx: &mut Context<'_>, scope: Scope) {
-    match scope {
-        Scope::Effect(keys, tables) => {
-            let changes = ctx.effect.keys.take_since(keys);
-            let undone = undo::undo_keys(changes, &mut ctx.state.keyspace);
-            // An inverse that does not fit the state that it was made for is a bug, and the state is no longer known.
-            assert!(undone.is_ok(), "a change of keys cannot be taken back: {undone:?}");
-            ctx.state.tables.undo(&mut ctx.effect.tables, tables);
-        }
-        Scope::Savepoint => {
-            let Some(transaction) = &mut ctx.session.transaction else { return };
-            let undone = transaction.rollback_to(SAVEPOINT, &mut ctx.state.keyspace);
-            assert!(undone.is_ok(), "a change of a transaction cannot be taken back: {undone:?}");
-            keep(ctx, Scope::Savepoint);
-        }
-    }
+    keys.close(keep, ctx.effect, ctx.session.transaction.as_deref_mut(), &mut ctx.state.keyspace);
 }
 
 /// Runs `body`, in a scope if that is wanted, which is undone unless `is_well` says otherwise of what came of it.
@@ -72,16 +45,12 @@ pub(super) fn run<T>(
     wanted: bool,
     body: impl FnOnce(&mut Context<'_>) -> T,
     is_well: impl FnOnce(&T) -> bool,
-) -> Result<T> {
+) -> T {
     if !wanted {
-        return Ok(body(ctx));
+        return body(ctx);
     }
-    let scope = open(ctx)?;
+    let scope = open(ctx);
     let result = body(ctx);
-    if is_well(&result) {
-        keep(ctx, scope)
-    } else {
-        undo(ctx, scope)
-    }
-    Ok(result)
+    close(ctx, scope, is_well(&result));
+    result
 }

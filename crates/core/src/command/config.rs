@@ -73,6 +73,10 @@ fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     }
     ctx.state.keyspace.shared.clock.lfu = changed.maxmemory_policy.is_lfu();
     let limit_moved = changed.maxmemory != ctx.state.config.maxmemory;
+    if changed.procedure_time_limit_ms != ctx.state.config.procedure_time_limit_ms {
+        let now_ns = ctx.state.env.monotonic_ns();
+        ctx.state.scripts.watch().set_time_limit(changed.procedure_time_limit_ms, now_ns);
+    }
     ctx.state.config = changed;
     if limit_moved {
         // As in Redis, keys begin to go with the command that lowers the limit.

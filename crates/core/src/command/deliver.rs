@@ -51,7 +51,11 @@ fn post(state: &mut State, current: &mut Session, id: u64, push: Reply) {
 /// Publishes keyspace events on the channels that the settings ask for.
 pub fn events(state: &mut State, current: &mut Session, events: &[Event]) {
     let forms = state.config.notify;
-    for Event { name, db, key } in events {
+    for Event { class, name, db, key } in events {
+        // Some are there for triggers alone.
+        if !forms.intersects(*class) {
+            continue;
+        }
         if forms.contains(EventClass::KEYSPACE) {
             let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
             publish(state, current, &channel, name.as_bytes());

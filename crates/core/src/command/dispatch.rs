@@ -4,7 +4,7 @@ use super::context::{Context, Origin};
 use super::room::out_of_memory;
 use super::spec::{Flags, Spec};
 use super::table::{Command, TABLE};
-use super::{deliver, room, transact, transaction, waiting};
+use super::{deliver, room, transact, transaction, trigger, waiting};
 use crate::ds::hash;
 use crate::error::{Code, Error};
 use crate::limits;
@@ -261,7 +261,7 @@ pub fn note_script_write(state: &State, read_only: bool) -> Result<(), Error> {
     state.journal.check_write()?;
     match state.scripts.watch().note_write() {
         true => Ok(()),
-        false => Err(Error::err("Script killed by user with SCRIPT KILL...")),
+        false => Err(Error::new(Code::Custom, state.scripts.watch().why())),
     }
 }
 
@@ -311,6 +311,12 @@ pub fn commit(state: &mut State, session: &mut Session, effect: Effect) {
 #[inline]
 pub fn commit_quietly(state: &mut State, session: &mut Session, mut effect: Effect) {
     if !effect.is_empty() {
+        if !effect.keys.events.is_empty() && !state.routines.classes().is_empty() {
+            trigger::fire_keys(state, &mut effect);
+        }
+        if effect.tables.dirty > 0 {
+            state.follow_routines();
+        }
         state.stats.dirty += effect.dirty();
         state.journal.record(&effect);
         let events = std::mem::take(&mut effect.keys.events);

@@ -36,6 +36,7 @@ mod pubsub;
 mod records;
 mod routine;
 mod save;
+pub(crate) mod schedule;
 mod script;
 mod script_host;
 mod server;
@@ -46,6 +47,7 @@ mod sql_keys;
 mod string;
 pub(crate) mod transact;
 mod transaction;
+pub(crate) mod trigger;
 
 pub use context::{Context, Origin};
 pub use spec::{Flags, Group, Keys, Spec};

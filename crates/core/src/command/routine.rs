@@ -8,8 +8,7 @@ use super::dispatch::ScriptMode;
 use super::function::Aside;
 use super::script_host::with_host;
 use super::{atomic, function, script};
-use crate::error::{Error, Result};
-use crate::limits;
+use crate::error::{Code, Error, Result};
 use crate::procedure::functions::not_found;
 use crate::procedure::lua::{Field, Told};
 use crate::procedure::{Call, Lent, ScriptFlags};
@@ -32,18 +31,41 @@ fn compile_and_lend(state: &mut State) -> Result<Lent> {
     lent.unwrap_or_else(|| Err(Error::err("the libraries changed while a function runs")))
 }
 
-/// A call that begins now, without keys and arguments.
+/// A call that begins now, without keys and arguments, with what it may take.
 #[inline]
-pub(super) fn plain_call<'a>(ctx: &Context<'_>, name: &'a [u8]) -> Call<'a> {
-    Call {
-        name,
-        words: None,
-        keys: &[],
-        args: &[],
-        now_ns: ctx.state.clock.steady_ns,
-        memory_bytes_max: limits::SCRIPT_MEMORY_BYTES_MAX,
-        is_atomic: false,
+pub(super) fn plain_call<'a>(ctx: &mut Context<'_>, name: &'a [u8]) -> Call<'a> {
+    let config = &ctx.state.config;
+    let (memory_bytes_max, growth) = (config.procedure_memory_bytes, config.procedure_growth_bytes);
+    let is_limited = config.procedure_call_limit | config.procedure_time_limit_ms != 0;
+    let now_ns = if is_limited { begin_limited(ctx) } else { ctx.state.clock.steady_ns };
+    let growth_bytes_max = if growth == 0 { usize::MAX } else { growth };
+    Call { name, words: None, keys: &[], args: &[], now_ns, memory_bytes_max, growth_bytes_max, is_atomic: false }
+}
+
+/// Notes that a run begins whose time or commands are limited, and tells when.
+#[cold]
+fn begin_limited(ctx: &mut Context<'_>) -> u64 {
+    if !ctx.state.scripts.watch().is_running() {
+        ctx.state.scripts.watch().forget_calls();
     }
+    // The clock of the request stands still in EXEC.
+    if ctx.origin == Origin::Exec { ctx.state.env.monotonic_ns() } else { ctx.state.clock.steady_ns }
+}
+
+/// Counts a command or statement of a procedure.
+///
+/// # Errors
+/// The procedure has given as many as it may, and ends.
+#[inline]
+pub(super) fn count_call(state: &State) -> Result<()> {
+    let max = state.config.procedure_call_limit;
+    if max == 0 { Ok(()) } else { count_one(state, max) }
+}
+
+#[cold]
+fn count_one(state: &State, max: u64) -> Result<()> {
+    let watch = state.scripts.watch();
+    if watch.count_call(max) { Ok(()) } else { Err(Error::new(Code::Custom, watch.why())) }
 }
 
 /// Tells the function called `name` of an event: it gets one table with these fields. The row in the field called `back`,
@@ -67,7 +89,7 @@ pub(super) fn tell(
     let call = Call { words: Some(&words), ..plain_call(ctx, name) };
     let is_atomic = mode.is_atomic;
     let run = |ctx: &mut Context<'_>| with_host(ctx, mode, |host| functions.tell(host, function, &call, fields, back));
-    atomic::run(ctx, is_atomic, run, Result::is_ok)?
+    atomic::run(ctx, is_atomic, run, Result::is_ok)
 }
 
 /// The value that the function called `name`, which is declared pure, gives for these values.

@@ -6,9 +6,8 @@ use super::dispatch::ScriptMode;
 use super::script_host::with_host;
 use super::server::{container, help};
 use super::spec::{Find, Flags, Group, Keys, Run, Spec, Use};
-use super::{atomic, room};
+use super::{atomic, room, routine};
 use crate::error::{Code, Error, Result};
-use crate::limits;
 use crate::procedure::budget::Kind;
 use crate::procedure::lua::Lua;
 use crate::procedure::{Call, Host, Language, Outcome, ScriptFlags, ScriptId};
@@ -196,15 +195,7 @@ fn run_prepared(
     keys: &[&[u8]],
     args: &[&[u8]],
 ) -> Result<Reply> {
-    let call = Call {
-        name: &sha,
-        words: None,
-        keys,
-        args,
-        now_ns: ctx.state.clock.steady_ns,
-        memory_bytes_max: limits::SCRIPT_MEMORY_BYTES_MAX,
-        is_atomic: mode.is_atomic,
-    };
+    let call = Call { keys, args, is_atomic: mode.is_atomic, ..routine::plain_call(ctx, &sha) };
     run_as(ctx, mode, |host| lua.run(host, id, &call))
 }
 
@@ -217,7 +208,7 @@ pub(super) fn run_as(
 ) -> Result<Reply> {
     let is_atomic = mode.is_atomic;
     let run = |ctx: &mut Context<'_>| with_host(ctx, mode, run);
-    let outcome = atomic::run(ctx, is_atomic, run, |outcome| !outcome.reply.is_error())?;
+    let outcome = atomic::run(ctx, is_atomic, run, |outcome| !outcome.reply.is_error());
     match outcome.reply {
         Reply::Error(error) if !outcome.counted => Err(error),
         reply => Ok(reply),

@@ -30,6 +30,7 @@ impl ScriptHost<'_, '_> {
     /// Has a statement, or a look at rows, run on the procedure's behalf.
     #[inline]
     fn on_behalf<T>(&mut self, run: impl FnOnce(&mut Context<'_>) -> Result<T>) -> Result<T> {
+        routine::count_call(self.ctx.state)?;
         let origin = if self.mode.read_only { Origin::ReadOnlyScript } else { Origin::Script };
         let Context { state, session, effect, .. } = &mut *self.ctx;
         let result = run(&mut Context { state, session, effect, origin, ready: None });
@@ -52,7 +53,10 @@ impl ScriptHost<'_, '_> {
 impl Host for ScriptHost<'_, '_> {
     #[inline]
     fn call(&mut self, args: &[&[u8]]) -> Reply {
-        dispatch::call_from_script(self.ctx, &mut self.mode, args)
+        match routine::count_call(self.ctx.state) {
+            Ok(()) => dispatch::call_from_script(self.ctx, &mut self.mode, args),
+            Err(error) => Reply::Error(error),
+        }
     }
 
     fn permits(&self, args: &[&[u8]]) -> Option<bool> {
@@ -87,12 +91,10 @@ impl Host for ScriptHost<'_, '_> {
         let mode = script::mode_of(self.ctx, function.flags, self.mode.read_only)?;
         let ignores_memory_limit = mode.ignores_memory_limit || self.mode.ignores_memory_limit;
         let mode = ScriptMode { wrote: self.mode.wrote, ignores_memory_limit, ..mode };
-        let scope = if mode.is_atomic { Some(atomic::open(self.ctx)?) } else { None };
+        let scope = mode.is_atomic.then(|| atomic::open(self.ctx));
         let is_well = self.run_in_mode(mode, |host| run(host, &functions, function));
-        match scope {
-            Some(scope) if is_well => atomic::keep(self.ctx, scope),
-            Some(scope) => atomic::undo(self.ctx, scope),
-            None => {}
+        if let Some(scope) = scope {
+            atomic::close(self.ctx, scope, is_well);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::context::{Context, Origin};
 use super::spec::{Flags, Group, Keys, Run, Spec};
-use super::{call, dispatch, room, sql_keys, transact};
+use super::{call, dispatch, room, routine, sql_keys, transact, trigger};
 use crate::ds::number;
 use crate::engine::{Capabilities, Source, TableMemory, Wanted};
 use crate::error::{Code, Error, Result};
@@ -12,12 +12,12 @@ use crate::session::{Blocked, Door, NoWaker, Session, SessionId, Sweep};
 use crate::sql::control::Control;
 use crate::sql::direct::{self, Asked, Done, Prepared, Show};
 use crate::sql::run::number_after;
-use crate::sql::{self, Ahead, Host, Portion, Shape, Sql, packed};
+use crate::sql::{self, Ahead, Fired, Firing, Host, Portion, Runs, ScheduleRuns, Shape, Sql, packed};
 use crate::state::State;
 use crate::table::batch::Batch;
 use crate::table::catalog::{Catalog, TableId};
 use crate::table::datum::{Datum, DatumRef};
-use crate::txn::{TableChanges, Tables};
+use crate::txn::{KeysScope, TableChanges, Tables};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -61,14 +61,26 @@ pub(super) const COMMANDS: &[Spec] = &[
         "create",
         bare,
         -2,
-        "TABLE t (...) | INDEX i ON t (...) | VIEW v AS query",
-        "Makes a table, an index or a view.",
+        "TABLE t (...) | INDEX i ON t (...) | VIEW v AS query | TRIGGER .. CALL f | SCHEDULE .. CALL f",
+        "Makes a table, an index, a view, a trigger or a schedule.",
     ),
-    row("drop", bare, -2, "TABLE t | INDEX i | VIEW v", "Drops tables, an index or views."),
+    row(
+        "drop",
+        bare,
+        -2,
+        "TABLE t | INDEX i | VIEW v | TRIGGER r | SCHEDULE s",
+        "Drops tables, an index, views, triggers or schedules.",
+    ),
     row("truncate", bare, -2, "[TABLE] t", "Empties a table at once."),
     row("alter", bare, -2, "TABLE t RENAME TO u", "Gives a table another name."),
     row("explain", bare, -2, "SELECT ...", "Tells how the rows of a statement would be found."),
-    row("show", bare, -2, "TABLES | CREATE TABLE t | INDEXES FROM t", "Shows what tables and indexes there are."),
+    row(
+        "show",
+        bare,
+        -2,
+        "TABLES | CREATE TABLE t | INDEXES FROM t | TRIGGERS | SCHEDULES",
+        "Shows what tables, indexes, triggers and schedules there are.",
+    ),
     Spec {
         flags: Flags::NOSCRIPT.union(Flags::FAST).union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY),
         complexity: "O(1)",
@@ -345,6 +357,13 @@ impl Host for Statement<'_, '_> {
         }
     }
 
+    fn written(&mut self) -> Result<(&mut Tables, &mut TableChanges)> {
+        Ok(match &mut self.ctx.session.transaction {
+            None => (&mut self.ctx.state.tables, &mut self.ctx.effect.tables),
+            Some(transaction) => (&mut transaction.tables, &mut transaction.changes),
+        })
+    }
+
     fn next_number(&mut self, table: TableId, at_least: i64) -> Result<i64> {
         let (tables, _) = self.write()?;
         let last = tables.engine().sequence(table)?.max(at_least);
@@ -424,6 +443,42 @@ impl Host for Statement<'_, '_> {
             sweep: None,
         });
         Ok(Reply::None)
+    }
+
+    fn open_keys(&mut self) -> Option<KeysScope> {
+        if !self.ctx.state.tables.catalog.triggers().has_rows() {
+            return None;
+        }
+        let Context { session, effect, .. } = &mut *self.ctx;
+        Some(KeysScope::open(effect, session.transaction.as_deref_mut()))
+    }
+
+    fn close_keys(&mut self, scope: KeysScope, keep: bool) {
+        let Context { state, session, effect, .. } = &mut *self.ctx;
+        scope.close(keep, effect, session.transaction.as_deref_mut(), &mut state.keyspace);
+    }
+
+    fn fire(&mut self, firing: &Firing<'_>) -> Result<Fired> {
+        trigger::fire(self.ctx, firing)
+    }
+
+    fn call_function(&mut self, name: &str, args: &[DatumRef<'_>]) -> Result<Datum> {
+        routine::evaluate(self.ctx, name.as_bytes(), args).map_err(|error| match error.code {
+            Code::Err | Code::Custom => {
+                let why = error.message.strip_prefix("ERR ").unwrap_or(&error.message);
+                Error::new(Code::Sql, format!("38000 function {name}: {why}"))
+            }
+            _ => error,
+        })
+    }
+
+    fn trigger_runs(&self, name: &str) -> Runs {
+        self.ctx.state.routines.trigger_runs(name)
+    }
+
+    fn schedule_runs(&self, name: &str) -> ScheduleRuns {
+        let State { routines, clock, .. } = &*self.ctx.state;
+        routines.schedule_runs(name, (clock.steady_ns, clock.now_ms))
     }
 
     fn statement_begins(&mut self) {

@@ -77,44 +77,7 @@ pub struct Changes {
     pub events: Vec<Event>,
 }
 
-/// An open undo scope: whatever is changed until it is closed can be taken back.
-#[must_use]
-#[derive(Debug)]
-pub struct ChangesScope {
-    changes: usize,
-    events: usize,
-    dirty: u64,
-    wanted_undo: bool,
-}
-
 impl Changes {
-    /// Opens an undo scope. Scopes nest; each is closed by `keep` or `take_since`, the innermost first.
-    pub fn open(&mut self) -> ChangesScope {
-        let wanted_undo = self.wants.contains(Wants::UNDO);
-        self.wants |= Wants::UNDO;
-        ChangesScope { changes: self.list.len(), events: self.events.len(), dirty: self.dirty, wanted_undo }
-    }
-
-    /// Closes a scope; its changes stay.
-    pub fn keep(&mut self, scope: ChangesScope) {
-        if !scope.wanted_undo {
-            self.wants -= Wants::UNDO;
-            if self.wants.is_empty() {
-                self.list.truncate(scope.changes);
-            }
-        }
-    }
-
-    /// Closes a scope and gives its changes, which are none any more when whoever has them takes them back.
-    pub fn take_since(&mut self, scope: ChangesScope) -> Vec<Change> {
-        if !scope.wanted_undo {
-            self.wants -= Wants::UNDO;
-        }
-        self.events.truncate(scope.events);
-        self.dirty = scope.dirty;
-        self.list.split_off(scope.changes)
-    }
-
     /// Notes one change of a key. The closures run only if their result is wanted.
     #[inline]
     pub fn key(&mut self, db: usize, key: &[u8], redo: impl FnOnce() -> Op, undo: impl FnOnce() -> Op) {
@@ -165,7 +128,8 @@ impl Changes {
     #[inline]
     pub fn event(&mut self, class: EventClass, name: &'static str, db: usize, key: &[u8]) {
         if self.events_wanted.intersects(class) {
-            self.events.push(Event { name, db, key: key.into() });
+            debug_assert_eq!(Some(class), super::events::class_of(name), "{name} stands in no list of events");
+            self.events.push(Event { class, name, db, key: key.into() });
         }
     }
 }

@@ -86,9 +86,50 @@ impl EventClass {
     }
 }
 
+/// The events that there are, by class.
+const EVENTS: [(EventClass, &[&str]); 10] = [
+    (
+        EventClass::GENERIC,
+        &["del", "rename_from", "rename_to", "move_from", "move_to", "copy_to", "restore", "expire", "persist"],
+    ),
+    (EventClass::STRING, &["set", "setrange", "setbit", "incrby", "incrbyfloat", "append"]),
+    (EventClass::LIST, &["lpush", "rpush", "lpop", "rpop", "linsert", "lset", "lrem", "ltrim", "sortstore"]),
+    (EventClass::SET, &["sadd", "srem", "spop", "sinterstore", "sunionstore", "sdiffstore"]),
+    (EventClass::HASH, &["hset", "hincrby", "hincrbyfloat", "hdel"]),
+    (
+        EventClass::ZSET,
+        &[
+            "zadd",
+            "zincr",
+            "zrem",
+            "zremrangebyscore",
+            "zremrangebyrank",
+            "zremrangebylex",
+            "zpopmin",
+            "zpopmax",
+            "zinterstore",
+            "zunionstore",
+            "zdiffstore",
+            "zrangestore",
+            "geosearchstore",
+        ],
+    ),
+    (EventClass::EXPIRED, &["expired"]),
+    (EventClass::EVICTED, &["evicted"]),
+    (EventClass::KEY_MISS, &["keymiss"]),
+    (EventClass::NEW, &["new"]),
+];
+
+/// The class of the event of this name, if there is such a one.
+pub fn class_of(event: &str) -> Option<EventClass> {
+    EVENTS.iter().find(|(_, names)| names.contains(&event)).map(|(class, _)| *class)
+}
+
 /// Something that happened to a key.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
+    /// Its class.
+    pub class: EventClass,
     /// Its name, such as `set` or `expired`.
     pub name: &'static str,
     /// The key's database.

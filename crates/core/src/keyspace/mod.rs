@@ -16,7 +16,7 @@ pub mod waiting;
 pub mod watch;
 
 pub use access::AccessClock;
-pub use changes::{Change, Changes, ChangesScope, Wants};
+pub use changes::{Change, Changes, Wants};
 pub use events::{Event, EventClass};
 pub use keys::Keys;
 

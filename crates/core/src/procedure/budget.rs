@@ -3,9 +3,12 @@
 //! A script holds the baton until it ends, so nobody can ask the store about it. The watch is the one thing shared
 //! with those who wait: which script runs, since when, whether it has written, and whether somebody wants it dead.
 
+use super::watchdog;
 use crate::error::{Code, Error, Result};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
 
 /// The script has run a command that writes: killing it now would leave half its work.
 const WROTE: u64 = 1;
@@ -13,8 +16,16 @@ const WROTE: u64 = 1;
 const KILL: u64 = 2;
 /// It is a function of a library.
 const FUNCTION: u64 = 4;
+/// What it did is undone when it fails, so it may be killed whatever it has written.
+const ATOMIC: u64 = 8;
+/// Its time is over.
+const LATE: u64 = 16;
+/// It has given as many commands as it may.
+const SPENT: u64 = 32;
+/// Any reason to end.
+const ENDS: u64 = KILL | LATE | SPENT;
 /// The run's number stands above the flags, so that a kill can only hit the run it was meant for.
-const RUN: u64 = 8;
+const RUN: u64 = 64;
 
 /// Makes an interpreter stop soon, from any thread.
 pub trait Interrupt: Send {
@@ -66,13 +77,20 @@ pub struct Watch {
     counts: (AtomicU64, AtomicU64),
     /// The number of the last interrupt set.
     interrupts: AtomicU64,
+    /// How long a run may take, nanoseconds; 0: as long as it takes.
+    limit_ns: AtomicU64,
+    /// Commands that the run has given, while their number is limited.
+    calls: AtomicU64,
+    /// The watchdog, when there has been a limit, and whether it waits for a run.
+    watchdog: OnceLock<Thread>,
+    dozes: AtomicBool,
 }
 
 impl Watch {
     /// A run begins. Only the holder of the baton calls this, and the functions down to [`Watch::end`].
     #[inline]
-    pub fn begin(&self, now_ns: u64) {
-        self.begin_as(0, now_ns);
+    pub fn begin(&self, now_ns: u64, is_atomic: bool) {
+        self.begin_as(if is_atomic { ATOMIC } else { 0 }, now_ns);
     }
 
     #[inline]
@@ -81,6 +99,16 @@ impl Watch {
         self.runs.store(run, Ordering::Relaxed);
         self.since_ns.store(now_ns, Ordering::Relaxed);
         self.state.store(run | flags, Ordering::Release);
+        if self.limit_ns.load(Ordering::Relaxed) != 0 {
+            self.begin_limited();
+        }
+    }
+
+    #[cold]
+    fn begin_limited(&self) {
+        if self.dozes.load(Ordering::Relaxed) {
+            self.watchdog.get().into_iter().for_each(Thread::unpark);
+        }
     }
 
     /// [`Watch::begin`] for a function, of which more is told.
@@ -88,11 +116,11 @@ impl Watch {
     /// # Safety
     /// The name and the words stay in place until [`Watch::end`] has returned.
     #[inline]
-    pub unsafe fn begin_function(&self, now_ns: u64, name: &[u8], words: &[&[u8]]) {
+    pub unsafe fn begin_function(&self, now_ns: u64, name: &[u8], words: &[&[u8]], is_atomic: bool) {
         #[allow(clippy::unnecessary_cast)] // it forgets a lifetime, for which the caller answers
         let words = std::ptr::from_ref(words) as *const [&'static [u8]];
         *self.told.lock() = Some(Told(name, words));
-        self.begin_as(FUNCTION, now_ns);
+        self.begin_as(if is_atomic { FUNCTION | ATOMIC } else { FUNCTION }, now_ns);
     }
 
     /// The function that runs; None when none does.
@@ -125,7 +153,7 @@ impl Watch {
     #[inline]
     pub fn begin_for(&self, owner: u64, now_ns: u64) {
         self.owner.store(owner, Ordering::Relaxed);
-        self.begin(now_ns);
+        self.begin(now_ns, false);
     }
 
     /// The session whose run it is; None when nothing runs.
@@ -135,7 +163,7 @@ impl Watch {
 
     /// The run is about to write. False when it has been killed and must not.
     pub fn note_write(&self) -> bool {
-        let alive = |state| (state & KILL == 0).then_some(state | WROTE);
+        let alive = |state| (state & ENDS == 0).then_some(state | WROTE);
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, alive).is_ok()
     }
 
@@ -148,7 +176,16 @@ impl Watch {
     /// True when the run is to end.
     #[inline]
     pub fn is_killed(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & KILL != 0
+        self.state.load(Ordering::Relaxed) & ENDS != 0
+    }
+
+    /// Why the run is to end: the error's code and its words.
+    pub fn why(&self) -> &'static str {
+        match self.state.load(Ordering::Relaxed) {
+            state if state & KILL != 0 => KILLED,
+            state if state & LATE != 0 => OVER_TIME,
+            _ => OVER_CALLS,
+        }
     }
 
     /// The run is over.
@@ -158,7 +195,7 @@ impl Watch {
         if state & FUNCTION != 0 {
             *self.told.lock() = None;
         }
-        if state & KILL != 0 {
+        if state & ENDS != 0 {
             // The killer sets the flag and arms the interrupts under this lock, so it cannot arm one after this.
             self.interrupt.lock().iter().for_each(|(_, interrupt)| interrupt.disarm());
         }
@@ -179,7 +216,7 @@ impl Watch {
     pub fn kill(&self, kind: Kind) -> Result<()> {
         let interrupt = self.interrupt.lock();
         let marked = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
-            (state != 0 && state & WROTE == 0 && kind_of(state) == kind).then_some(state | KILL)
+            (state != 0 && is_killable(state) && kind_of(state) == kind).then_some(state | KILL)
         });
         match marked {
             Ok(_) => {
@@ -187,7 +224,7 @@ impl Watch {
                 Ok(())
             }
             Err(0) => Err(Error::new(Code::NotBusy, "No scripts in execution right now.")),
-            Err(state) if state & WROTE == 0 => Err(busy(kind_of(state))),
+            Err(state) if is_killable(state) => Err(busy(kind_of(state))),
             Err(_) => Err(Error::new(
                 Code::Unkillable,
                 "Sorry the script already executed write commands against the dataset. You can either wait the script \
@@ -206,6 +243,50 @@ impl Watch {
             && self.state.compare_exchange(state, state | KILL, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// Sets how long a run may take, milliseconds; 0: as long as it takes. The first limit brings the watchdog, which keeps
+    /// time by a clock that shows `now_ns` now.
+    pub fn set_time_limit(self: &Arc<Self>, ms: u64, now_ns: u64) {
+        self.limit_ns.store(ms.saturating_mul(1_000_000), Ordering::Relaxed);
+        if ms != 0 && self.watchdog.get().is_none() {
+            watchdog::start(self, now_ns);
+        }
+        self.watchdog.get().into_iter().for_each(Thread::unpark);
+    }
+
+    /// Ends the run if it has taken longer than it may at this time, whatever it has written.
+    pub fn enforce(&self, now_ns: u64) {
+        let limit_ns = self.limit_ns.load(Ordering::Relaxed);
+        let state = self.state.load(Ordering::Acquire);
+        let is_late = now_ns.saturating_sub(self.since_ns.load(Ordering::Relaxed)) > limit_ns;
+        if limit_ns != 0 && state != 0 && state & ENDS == 0 && is_late {
+            self.stop(state, LATE);
+        }
+    }
+
+    /// Counts a command of the run, and ends the run when it has given more than `max`. False: it is to end.
+    pub fn count_call(&self, max: u64) -> bool {
+        let calls = self.calls.load(Ordering::Relaxed) + 1;
+        self.calls.store(calls, Ordering::Relaxed);
+        if calls > max {
+            self.stop(self.state.load(Ordering::Acquire), SPENT);
+        }
+        !self.is_killed()
+    }
+
+    /// A run of which commands are counted begins.
+    pub fn forget_calls(&self) {
+        self.calls.store(0, Ordering::Relaxed);
+    }
+
+    /// Ends the run that was in this state.
+    fn stop(&self, state: u64, why: u64) {
+        let interrupt = self.interrupt.lock();
+        let is_it = |now: u64| (state != 0 && now / RUN == state / RUN).then_some(now | why);
+        if self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, is_it).is_ok() {
+            interrupt.iter().for_each(|(_, interrupt)| interrupt.arm());
+        }
+    }
+
     /// How to interrupt one more interpreter. Gives what
     /// [`Watch::remove_interrupt`] wants.
     pub fn set_interrupt(&self, interrupt: Box<dyn Interrupt>) -> u64 {
@@ -218,7 +299,43 @@ impl Watch {
     pub fn remove_interrupt(&self, number: u64) {
         self.interrupt.lock().retain(|(known, _)| *known != number);
     }
+
+    /// How long a run may take, nanoseconds.
+    pub(super) fn limit_ns(&self) -> u64 {
+        self.limit_ns.load(Ordering::Relaxed)
+    }
+
+    /// How many runs have begun.
+    pub(super) fn runs(&self) -> u64 {
+        self.runs.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_watchdog(&self, thread: Thread) {
+        // Only the holder of the baton starts one.
+        let _ = self.watchdog.set(thread);
+    }
+
+    pub(super) fn set_dozes(&self, dozes: bool) {
+        self.dozes.store(dozes, Ordering::Relaxed);
+    }
 }
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // It ends when there is nothing left to watch.
+        self.watchdog.get().into_iter().for_each(Thread::unpark);
+    }
+}
+
+/// May a run in this state be killed? One that has written would leave half its work, unless that is undone.
+fn is_killable(state: u64) -> bool {
+    state & WROTE == 0 || state & ATOMIC != 0
+}
+
+/// What a killed script answers (Redis 7's text).
+pub const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
+const OVER_TIME: &str = "CANCELLED the procedure ran for longer than procedure-time-limit allows";
+const OVER_CALLS: &str = "CANCELLED the procedure gave more commands than procedure-call-limit allows";
 
 fn kind_of(state: u64) -> Kind {
     if state & FUNCTION != 0 { Kind::Function } else { Kind::Script }
@@ -255,7 +372,7 @@ mod tests {
         let (watch, armed) = (Watch::default(), Arc::new(AtomicBool::new(false)));
         watch.set_interrupt(Box::new(Flag(armed.clone())));
         assert_eq!(Code::NotBusy, watch.kill(Kind::Script).unwrap_err().code);
-        watch.begin(7);
+        watch.begin(7, false);
         assert_eq!(Some(7), watch.running_since_ns());
         assert_eq!(Ok(()), watch.kill(Kind::Script));
         assert!(watch.is_killed());
@@ -263,7 +380,7 @@ mod tests {
         assert!(!watch.note_write());
         watch.end();
         assert!(!armed.load(Ordering::Relaxed));
-        watch.begin(8);
+        watch.begin(8, false);
         assert!(!watch.is_killed());
     }
 
@@ -273,12 +390,12 @@ mod tests {
         let old = watch.set_interrupt(Box::new(Flag(Arc::default())));
         let new = watch.set_interrupt(Box::new(Flag(armed.clone())));
         watch.remove_interrupt(old);
-        watch.begin(1);
+        watch.begin(1, false);
         assert_eq!(Ok(()), watch.kill(Kind::Script));
         assert!(armed.swap(false, Ordering::Relaxed));
         watch.end();
         watch.remove_interrupt(new);
-        watch.begin(2);
+        watch.begin(2, false);
         assert_eq!(Ok(()), watch.kill(Kind::Script));
         assert!(!armed.load(Ordering::Relaxed));
     }
@@ -288,14 +405,14 @@ mod tests {
         let watch = Watch::default();
         let (name, words) = (b"f".to_vec(), [&b"FCALL"[..], b"F", b"0"]);
         // SAFETY: both stay until the run has ended.
-        unsafe { watch.begin_function(7, &name, &words) };
+        unsafe { watch.begin_function(7, &name, &words, false) };
         let told = watch.function().unwrap();
         assert_eq!((name.clone(), 3, 7), (told.name, told.words.len(), told.since_ns));
         assert_eq!(busy(Kind::Function), watch.kill(Kind::Script).unwrap_err());
         assert_eq!(Ok(()), watch.kill(Kind::Function));
         watch.end();
         assert_eq!(None, watch.function());
-        watch.begin(8);
+        watch.begin(8, false);
         assert_eq!(busy(Kind::Script), watch.kill(Kind::Function).unwrap_err());
         assert_eq!(Ok(()), watch.kill(Kind::Script));
         watch.end();
@@ -304,7 +421,7 @@ mod tests {
     #[test]
     fn a_run_that_wrote_is_not_killed() {
         let watch = Watch::default();
-        watch.begin(1);
+        watch.begin(1, false);
         assert!(watch.note_write());
         assert_eq!(Code::Unkillable, watch.kill(Kind::Script).unwrap_err().code);
         assert!(!watch.is_killed());

@@ -13,6 +13,7 @@ pub mod library;
 pub mod lua;
 pub mod payload;
 pub mod registry;
+mod watchdog;
 
 #[cfg(test)]
 mod nesting_tests;
@@ -120,6 +121,8 @@ pub struct Call<'a> {
     pub now_ns: u64,
     /// Most bytes the language may hold while it runs.
     pub memory_bytes_max: usize,
+    /// Most bytes by which the language's memory may grow while it runs.
+    pub growth_bytes_max: usize,
     /// What it did is undone if it fails, so it may be ended whatever it has written.
     pub is_atomic: bool,
 }

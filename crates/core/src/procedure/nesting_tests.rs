@@ -19,7 +19,16 @@ struct Engine {
 
 fn call<'a>(name: &'a [u8], args: &'a [&'a [u8]]) -> Call<'a> {
     let memory_bytes_max = 64 << 20;
-    Call { name, words: Some(&[b"FCALL"]), keys: &[], args, now_ns: 1, memory_bytes_max, is_atomic: false }
+    Call {
+        name,
+        words: Some(&[b"FCALL"]),
+        keys: &[],
+        args,
+        now_ns: 1,
+        memory_bytes_max,
+        growth_bytes_max: usize::MAX,
+        is_atomic: false,
+    }
 }
 
 impl Host for Engine {

@@ -18,6 +18,8 @@ pub const HEADER_BYTES: usize = 52;
 pub const BLOCK_HEADER_BYTES: usize = 20;
 const MAGIC: &[u8; 8] = b"PERYCKPT";
 const VERSION: u32 = 1;
+/// No store makes so many changes; from here on numbers could run over.
+const LSN_END: u64 = 1 << 62;
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,9 +88,13 @@ impl Header {
         if version != VERSION {
             return Err((8, format!("format {version}, but this program reads format {VERSION}")));
         }
+        let lsn = long(bytes, 32);
+        if lsn >= LSN_END {
+            return Err((32, format!("no store has come to change {lsn}")));
+        }
         let mut store = [0; 16];
         store.copy_from_slice(&bytes[16..32]);
-        Ok((Header { store, lsn: long(bytes, 32), created_ms: long(bytes, 40) as i64 }, seed))
+        Ok((Header { store, lsn, created_ms: long(bytes, 40) as i64 }, seed))
     }
 }
 
@@ -152,14 +158,20 @@ pub struct Counts {
     pub keys: u64,
     /// Libraries of functions; told only if there are any.
     pub libraries: u64,
+    /// Triggers, likewise.
+    pub triggers: u64,
+    /// Schedules, likewise.
+    pub schedules: u64,
 }
 
 impl Counts {
-    /// The bytes: six numbers of eight bytes, and a seventh if there are libraries.
+    /// The bytes: six numbers of eight bytes, and those of libraries, triggers and schedules up to the last that is not 0.
     pub fn encode(&self) -> Vec<u8> {
-        let Counts { blocks, things, tables, views, rows, keys, libraries } = *self;
+        let Counts { blocks, things, tables, views, rows, keys, libraries, triggers, schedules } = *self;
         let always = [blocks, things, tables, views, rows, keys];
-        always.iter().chain((libraries > 0).then_some(&libraries)).flat_map(|n| n.to_le_bytes()).collect()
+        let later = [libraries, triggers, schedules];
+        let told = later.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        always.iter().chain(&later[..told]).flat_map(|n| n.to_le_bytes()).collect()
     }
 
     /// Are these the bytes of the same counts?
@@ -191,6 +203,14 @@ pub fn lsn_of(name: &str) -> Option<u64> {
 
 fn is_unfinished(name: &str) -> bool {
     name.starts_with(PREFIX) && name.ends_with(UNFINISHED)
+}
+
+/// Removes what was left of unfinished checkpoints. Only when none is being written.
+///
+/// # Errors
+/// A file cannot be removed; some are perhaps.
+pub fn remove_unfinished(files: &dyn Files) -> io::Result<()> {
+    files.list()?.iter().filter(|name| is_unfinished(name)).try_for_each(|name| files.remove(name))
 }
 
 /// Removes checkpoints older than the one at `lsn`, and what was left of unfinished ones; gives the names. Only when no

@@ -195,9 +195,9 @@ impl Loader<'_> {
     }
 
     fn end(&mut self, payload: &[u8], blocks: u64) -> Decoded<()> {
-        let Loading { tables, views, libraries, rows, .. } = self.loading;
-        let counts =
-            Counts { blocks, things: self.things.len() as u64, tables, views, rows, keys: self.keys, libraries };
+        let Loading { tables, views, libraries, triggers, schedules, rows, .. } = self.loading;
+        let (things, keys) = (self.things.len() as u64, self.keys);
+        let counts = Counts { blocks, things, tables, views, rows, keys, libraries, triggers, schedules };
         if self.empty > 0 {
             return Err(Malformed("a collection without elements"));
         }

@@ -1,8 +1,8 @@
-//! Tables in a checkpoint: definitions, sequences, views, libraries and rows under their ids, out and in.
+//! Tables in a checkpoint: definitions, sequences, views, libraries, triggers, schedules and rows under their ids, out and in.
 //!
 //! ```text
 //! definitions   0 catalog: version, last table, last index    1 table: sequence, definition    2 view: name, statement
-//!               3 library
+//!               3 library    4 trigger    5 schedule
 //! rows          table, then for each row: its id less the one before, length, bytes
 //! ```
 
@@ -13,6 +13,8 @@ use crate::error::{Code, Error, Result};
 use crate::table::catalog::{Catalog, Marks, TableDef, TableId, ViewDef};
 use crate::table::library::LibraryDef;
 use crate::table::row_id::RowId;
+use crate::table::schedule::ScheduleDef;
+use crate::table::trigger::{TriggerDef, take_text};
 use crate::txn::Tables;
 use crate::value::codec::{self, Decoded, Malformed};
 use std::collections::VecDeque;
@@ -140,6 +142,18 @@ impl Saved {
             writer.counts.libraries += 1;
             write_if_full(&mut out, writer)?;
         }
+        for trigger in self.catalog.triggers().iter() {
+            out.push(4);
+            trigger.encode(&mut out);
+            writer.counts.triggers += 1;
+            write_if_full(&mut out, writer)?;
+        }
+        for schedule in self.catalog.schedules.iter() {
+            out.push(5);
+            schedule.encode(&mut out);
+            writer.counts.schedules += 1;
+            write_if_full(&mut out, writer)?;
+        }
         writer.block(Kind::Definitions, &out)
     }
 }
@@ -164,6 +178,10 @@ pub struct Loading {
     pub views: u64,
     /// Libraries so far.
     pub libraries: u64,
+    /// Triggers so far.
+    pub triggers: u64,
+    /// Schedules so far.
+    pub schedules: u64,
     /// Rows so far.
     pub rows: u64,
 }
@@ -199,6 +217,22 @@ impl Loading {
                     let name = library.name.clone();
                     tables.restore_library(&name, Some(Arc::new(library))).map_err(|_| MISFIT)?;
                     self.libraries += 1;
+                }
+                4 => {
+                    let trigger = TriggerDef::decode(input)?;
+                    if tables.catalog.triggers().get(&trigger.name).is_some() {
+                        return Err(Malformed("a trigger twice"));
+                    }
+                    tables.restore_trigger(&trigger.name.clone(), Some(Arc::new(trigger)));
+                    self.triggers += 1;
+                }
+                5 => {
+                    let schedule = ScheduleDef::decode(input)?;
+                    if tables.catalog.schedules.get(&schedule.name).is_some() {
+                        return Err(Malformed("a schedule twice"));
+                    }
+                    tables.restore_schedule(&schedule.name.clone(), Some(Arc::new(schedule)));
+                    self.schedules += 1;
                 }
                 _ => return Err(Malformed("an unknown definition")),
             }
@@ -246,9 +280,4 @@ impl Loading {
         }
         Ok(())
     }
-}
-
-fn take_text(input: &mut &[u8]) -> Decoded<String> {
-    let text = std::str::from_utf8(codec::take_bytes(input)?).map_err(|_| Malformed("a text that is not UTF-8"))?;
-    Ok(text.to_string())
 }

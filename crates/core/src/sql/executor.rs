@@ -13,7 +13,8 @@ use super::sqlite::{Connection, Prepared, Step, functions, memory};
 use super::statement::{self, Class};
 use super::table_info::TableInfo;
 use super::token::{Token, quote_name};
-use super::{call, catalog_tables, ddl, explain, fast, rewrite, schema, source, vtab, write};
+use super::trigger::RowTriggers;
+use super::{call, catalog_tables, ddl, explain, fast, rewrite, routines, schema, source, vtab, write};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::reply::{Blob, Reply};
@@ -31,6 +32,8 @@ pub struct Sql {
     connection: Option<Connection>,
     current: Arc<Current>,
     tables: HashMap<TableId, Arc<TableInfo>>,
+    /// The functions of libraries that the connection knows.
+    functions: routines::Known,
     /// The views that the connection knows.
     views: Vec<Arc<ViewDef>>,
     /// The catalog version that all of the above was made for.
@@ -150,6 +153,7 @@ impl Default for Sql {
             connection: None,
             current: Arc::default(),
             tables: HashMap::new(),
+            functions: routines::Known::default(),
             views: Vec::new(),
             version: u64::MAX,
             running: 0,
@@ -187,14 +191,20 @@ fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
     let defs: Vec<_> = host.catalog().tables().cloned().collect();
     let views: Vec<_> = host.catalog().views().cloned().collect();
     let mut links = link::resolve(host.catalog());
+    let mut triggers = RowTriggers::resolve(host.catalog());
+    let functions = routines::pure_functions(host.catalog());
     let sql = host.sql();
     sql.cache.clear();
     if sql.connection.is_none() {
         sql.connection = Some(connect(&sql.current)?);
     }
     let Some(connection) = &sql.connection else { return Ok(()) };
+    sql.functions.follow(connection, functions, &sql.current)?;
     // What a table has to do with others may change though it does not.
-    let linked = |info: &TableInfo| info.links.is_some() || links.contains_key(&info.def.id);
+    let linked = |info: &TableInfo| {
+        let was = info.links.is_some() || info.triggers.is_some();
+        was || links.contains_key(&info.def.id) || triggers.contains_key(&info.def.id)
+    };
     let gone = |info: &Arc<TableInfo>| linked(info) || !defs.iter().any(|def| Arc::ptr_eq(def, &info.def));
     for (_, info) in sql.tables.extract_if(|_, info| gone(info)) {
         connection.drop_module(&info.def.name);
@@ -202,7 +212,9 @@ fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
     }
     for def in &defs {
         if !sql.tables.contains_key(&def.id) {
-            let info = Arc::new(TableInfo { links: links.remove(&def.id).map(Box::new), ..TableInfo::new(def)? });
+            let links = links.remove(&def.id).map(Box::new);
+            let triggers = triggers.remove(&def.id).map(Box::new);
+            let info = Arc::new(TableInfo { links, triggers, ..TableInfo::new(def)? });
             vtab::register(connection, &info, &sql.current)?;
             sql.tables.insert(def.id, info);
         }
@@ -628,8 +640,13 @@ pub fn in_scope<T>(host: &mut dyn Host, scope: bool, body: impl FnOnce(&mut dyn 
     }
     let (tables, changes) = host.write()?;
     let scope = tables.open(changes);
+    let keys = host.open_keys();
     let result = body(host);
-    let (tables, changes) = host.write()?;
+    if let Some(keys) = keys {
+        host.close_keys(keys, result.is_ok());
+    }
+    // Whatever may be written by now: what was opened is closed.
+    let (tables, changes) = host.written()?;
     match result {
         Ok(_) => tables.keep(changes, scope),
         Err(_) => tables.undo(changes, scope),

@@ -13,11 +13,13 @@ use crate::table::batch::Batch;
 use crate::table::catalog::{Catalog, TableDef, TableId};
 use crate::table::datum::{Datum, DatumRef};
 use crate::table::row_id::RowId;
-use crate::txn::{TableChanges, Tables};
+use crate::table::trigger::TriggerDef;
+use crate::txn::{KeysScope, TableChanges, Tables};
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// What a statement needs from above: the tables it reads and writes, the time, the keyspace beside them.
@@ -27,6 +29,11 @@ pub trait Host {
 
     /// The tables to write and where to note it; an error when the caller may only read.
     fn write(&mut self) -> Result<(&mut Tables, &mut TableChanges)>;
+
+    /// What [`write`](Self::write) gave before, to close what was opened then, though nothing may be written any more.
+    fn written(&mut self) -> Result<(&mut Tables, &mut TableChanges)> {
+        self.write()
+    }
 
     /// Gives the next number of a table's sequence, larger than `at_least`. The engine raises the sequence when a row
     /// that has it is written, so that a statement that fails, or leaves the row out, gives none away.
@@ -123,12 +130,93 @@ pub trait Host {
     /// Whoever runs the statement sees to the rest.
     fn begin_slice(&mut self) {}
 
+    /// Opens an undo scope over the keys that triggers of a statement may change; None: there are no such triggers.
+    #[inline]
+    fn open_keys(&mut self) -> Option<KeysScope> {
+        None
+    }
+
+    /// Closes a scope of [`open_keys`](Self::open_keys); what was changed in it is kept or taken back.
+    fn close_keys(&mut self, scope: KeysScope, keep: bool) {
+        let (KeysScope { .. }, _) = (scope, keep);
+    }
+
+    /// Calls the routine of a trigger of rows.
+    ///
+    /// # Errors
+    /// The routine failed, or there is none, or triggers fire each other too deeply.
+    fn fire(&mut self, firing: &Firing<'_>) -> Result<Fired> {
+        let _ = firing;
+        Err(Error::new(Code::Bug, "run.rs: no triggers are fired here"))
+    }
+
+    /// The value that a pure function of a library gives.
+    ///
+    /// # Errors
+    /// The function failed, or there is none.
+    fn call_function(&mut self, name: &str, _args: &[DatumRef<'_>]) -> Result<Datum> {
+        Err(Error::new(Code::Sql, format!("no such function: {name}")))
+    }
+
+    /// How the calls of the trigger of this name went.
+    fn trigger_runs(&self, _name: &str) -> Runs {
+        Runs::default()
+    }
+
+    /// How the calls of the schedule of this name went.
+    fn schedule_runs(&self, _name: &str) -> ScheduleRuns {
+        ScheduleRuns::default()
+    }
+
     /// Makes a key hold a value of these elements, whatever it held, or removes it when there are none. Gives the number
     /// of elements of the value.
     fn store_key(&mut self, key: &[u8], shape: Shape, elements: &[Vec<Datum>]) -> Result<usize>;
 
     /// Deletes keys and tells how many there were.
     fn delete_keys(&mut self, keys: &[Vec<u8>]) -> Result<u64>;
+}
+
+/// What fires a trigger of rows. Values are those of the columns that `SELECT *` shows, in their order.
+pub struct Firing<'a> {
+    /// The trigger.
+    pub trigger: &'a Arc<TriggerDef>,
+    /// Its table.
+    pub table: &'a TableDef,
+    /// The row as it is, or was.
+    pub old: Option<&'a [DatumRef<'a>]>,
+    /// The row as it is to be, or is.
+    pub new: Option<&'a [DatumRef<'a>]>,
+}
+
+/// What a trigger came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fired {
+    /// It does not want the row to be written.
+    pub refused: bool,
+    /// The new row as the routine left it.
+    pub new: Option<Vec<Datum>>,
+}
+
+/// How the calls of a routine went since the store was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// How many there were.
+    pub calls: u64,
+    /// How many failed.
+    pub failures: u64,
+    /// What the last one that failed said.
+    pub last_error: Option<String>,
+}
+
+/// How the calls of a schedule went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScheduleRuns {
+    /// The calls.
+    pub runs: Runs,
+    /// When the next one is due, milliseconds since 1970.
+    pub next_ms: Option<i64>,
+    /// When the last one was.
+    pub last_ms: Option<i64>,
 }
 
 /// Which rows of a value are wanted.
@@ -278,6 +366,8 @@ pub struct Run<'a> {
     pub deferred: Returned,
     /// The table of these rows.
     pub deferred_of: Option<TableId>,
+    /// The columns that the UPDATE sets, by place, if triggers are to be told of these rows.
+    pub deferred_set: Vec<usize>,
     /// What its writes left of foreign keys to be looked at.
     pub foreign_keys: Pending,
     /// Steps that were described.
@@ -315,6 +405,7 @@ impl<'a> Run<'a> {
             returned: None,
             deferred: Returned::default(),
             deferred_of: None,
+            deferred_set: Vec::new(),
             foreign_keys: Pending::default(),
             steps: 0,
             rows_read: 0,

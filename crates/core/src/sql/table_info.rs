@@ -4,6 +4,7 @@ use super::constraint::Rules;
 use super::constraint::link::Links;
 use super::error::sql;
 use super::token::{Kind, Token, Tokens};
+use super::trigger::RowTriggers;
 use crate::error::Result;
 use crate::table::catalog::TableDef;
 use crate::table::datum::{Bytes, Datum, DatumRef};
@@ -27,6 +28,8 @@ pub struct TableInfo {
     pub rules: Option<Box<Rules>>,
     /// Foreign keys, its own and those of tables that refer to it.
     pub links: Option<Box<Links>>,
+    /// Triggers that its rows fire.
+    pub triggers: Option<Box<RowTriggers>>,
 }
 
 /// A column's default.
@@ -72,6 +75,7 @@ impl TableInfo {
             sequence_column: def.columns.iter().position(|c| c.autoincrement),
             rules: Rules::new(def)?.map(Box::new),
             links: None,
+            triggers: None,
             defaults,
         })
     }

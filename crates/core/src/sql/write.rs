@@ -4,9 +4,11 @@
 //! engine judges uniqueness. SQLite enforces none of this on virtual tables.
 
 use super::constraint::{self, foreign_key};
+use super::dml::returning::Returned;
 use super::dml::upsert;
 use super::run::{Failure, Outcome, Run};
 use super::table_info::{Default, TableInfo};
+use super::trigger;
 use crate::engine::{WriteError, WriteFailure};
 use crate::error::{Code, Error};
 use crate::table::batch::Batch;
@@ -15,6 +17,7 @@ use crate::table::datum::{Datum, DatumRef};
 use crate::table::key::{KeyBuf, KeyOf, row_key};
 use crate::table::row::Row;
 use crate::table::row_id::RowId;
+use crate::table::trigger::{RowEvent, Timing};
 use crate::table::types::{self, Fitted};
 use smallvec::SmallVec;
 
@@ -77,6 +80,53 @@ pub fn insert(
 
 /// Makes a row of the values given and appends it to `rows`; false: it is to be left out.
 pub fn encode(
+    run: &mut Run<'_>,
+    info: &TableInfo,
+    given: &[Given<'_>],
+    on_conflict: OnConflict,
+    evaluate: Evaluate<'_>,
+    rows: &mut Batch,
+) -> Outcome<bool> {
+    if !trigger::is_fired(info, Timing::Before, RowEvent::Insert) {
+        return encode_given(run, info, given, on_conflict, evaluate, rows);
+    }
+    let image = proposed(info, given, evaluate)?;
+    let image = trigger::before_insert(run, info, image)?;
+    let columns = info.def.columns.iter().zip(&image);
+    let given: SmallVec<[Given<'_>; 16]> = columns
+        .map(|(column, value)| match column.generated {
+            Some(_) => Given::Nothing,
+            None => Given::Value(value.as_ref()),
+        })
+        .collect();
+    encode_given(run, info, &given, on_conflict, evaluate, rows)
+}
+
+/// A new row as its BEFORE triggers get it: with defaults, without the number that the sequence will give it.
+fn proposed(info: &TableInfo, given: &[Given<'_>], evaluate: Evaluate<'_>) -> Outcome<trigger::Image> {
+    let mut image = trigger::Image::with_capacity(given.len());
+    for (place, column) in info.def.columns.iter().enumerate() {
+        image.push(match (given[place], &info.defaults[place]) {
+            (given, _) if column.generated.is_some() => {
+                refuse_generated(info, place, given)?;
+                Datum::Null
+            }
+            (Given::Value(value), _) => as_column(info, place, value),
+            (Given::Nothing, Default::Literal(value)) => as_column(info, place, value.as_ref()),
+            (Given::Nothing, Default::Expression(text)) => as_column(info, place, evaluate(text)?.as_ref()),
+        });
+    }
+    Ok(image)
+}
+
+/// A value in the form that the column keeps it in, or as it is, if it does not fit.
+pub fn as_column(info: &TableInfo, place: usize, value: DatumRef<'_>) -> Datum {
+    let column = &info.def.columns[place];
+    let fitted = types::coerce(value, column.ctype, &info.def.name, &column.name);
+    fitted.map_or_else(|_| value.to_owned(), |fitted| fitted.as_ref().to_owned())
+}
+
+fn encode_given(
     run: &mut Run<'_>,
     info: &TableInfo,
     given: &[Given<'_>],
@@ -203,6 +253,7 @@ fn fill_gaps(
 
 /// Hands the one row of `rows` to the engine.
 fn insert_row(run: &mut Run<'_>, info: &TableInfo, rows: &Batch, on_conflict: OnConflict) -> Outcome<Option<RowId>> {
+    let mut removed = 0;
     loop {
         let (tables, changes) = run.host.write()?;
         let mut ids = std::mem::take(&mut run.ids);
@@ -219,6 +270,9 @@ fn insert_row(run: &mut Run<'_>, info: &TableInfo, rows: &Batch, on_conflict: On
                 if let Some(links) = &info.links {
                     foreign_key::inserted(run, links, Row::new(rows.get(0), &info.layout))?;
                 }
+                if info.triggers.is_some() {
+                    trigger::after_insert(run, info, Row::new(rows.get(0), &info.layout))?;
+                }
                 return Ok(id);
             }
             Err(WriteError { failure: WriteFailure::Duplicate { index, existing }, .. })
@@ -228,11 +282,21 @@ fn insert_row(run: &mut Run<'_>, info: &TableInfo, rows: &Batch, on_conflict: On
                 return Ok(None);
             }
             Err(error) => match resolve(run, info, error, rows, on_conflict)? {
-                Resolved::Again => {}
+                Resolved::Again => note_removed(info, &mut removed)?,
                 Resolved::LeaveOut => return Ok(None),
             },
         }
     }
+}
+
+/// A row made way for another. Each unique index has one such row; more come when triggers put them back.
+fn note_removed(info: &TableInfo, removed: &mut usize) -> Outcome<()> {
+    *removed += 1;
+    if *removed <= info.def.indexes.len() {
+        return Ok(());
+    }
+    let text = format!("UNIQUE constraint failed: triggers of table {} put back what is to be replaced", info.def.name);
+    Err(Error::new(Code::Constraint, text).into())
 }
 
 enum Resolved {
@@ -310,6 +374,32 @@ pub fn update_from(
     sets: &[Set<'_>],
     on_conflict: OnConflict,
 ) -> Outcome<bool> {
+    if info.triggers.is_none() {
+        return update_to(run, info, (id, old), sets, on_conflict, &[]);
+    }
+    let set: SmallVec<[usize; 16]> = sets.iter().map(|(place, _)| *place).collect();
+    if !trigger::is_fired(info, Timing::Before, RowEvent::Update) {
+        return update_to(run, info, (id, old), sets, on_conflict, &set);
+    }
+    let changed = trigger::before_update(run, info, Row::new(old, &info.layout), sets)?;
+    // The triggers may have changed the row, or deleted it.
+    let mut now = Vec::new();
+    if !read_row(run, info, id, &mut now)? {
+        return Ok(false);
+    }
+    let sets: SmallVec<[Set<'_>; 16]> = changed.iter().map(|(place, value)| (*place, value.as_ref())).collect();
+    update_to(run, info, (id, &now), &sets, on_conflict, &set)
+}
+
+/// Gives columns of a row other values. `set` are the places of those that the statement sets, if the table has triggers.
+fn update_to(
+    run: &mut Run<'_>,
+    info: &TableInfo,
+    (id, old): (RowId, &[u8]),
+    sets: &[Set<'_>],
+    on_conflict: OnConflict,
+    set: &[usize],
+) -> Outcome<bool> {
     let old = Row::new(old, &info.layout);
     let mut changed: SmallVec<[(u16, Fitted<'_>); 4]> = SmallVec::new();
     for (i, value) in sets {
@@ -332,7 +422,7 @@ pub fn update_from(
     let mut rows = std::mem::take(&mut run.rows);
     rows.clear();
     let result = match encode_update(run, info, old, &changed, on_conflict, &mut rows) {
-        Ok(true) => update_encoded(run, info, (id, old), &rows, on_conflict),
+        Ok(true) => update_encoded(run, info, (id, old), &rows, on_conflict, set),
         left_out => left_out,
     };
     run.rows = rows;
@@ -376,11 +466,21 @@ fn update_encoded(
     (id, old): (RowId, Row<'_>),
     rows: &Batch,
     on_conflict: OnConflict,
+    set: &[usize],
 ) -> Outcome<bool> {
     run.admit(rows.get(0).len())?;
+    let waiting = run.deferred.iter().len();
     let written = update_row(run, info, id, rows, on_conflict)?;
+    let new = Row::new(rows.get(0), &info.layout);
     if let (true, Some(links)) = (written, &info.links) {
-        foreign_key::updated(run, links, old, Row::new(rows.get(0), &info.layout))?;
+        foreign_key::updated(run, links, old, new)?;
+    }
+    if written && info.triggers.is_some() {
+        if run.deferred.iter().len() > waiting {
+            run.deferred_set = set.into();
+        } else {
+            trigger::after_update(run, info, set, old, new)?;
+        }
     }
     Ok(written)
 }
@@ -396,6 +496,7 @@ fn read_row(run: &mut Run<'_>, info: &TableInfo, id: RowId, out: &mut Vec<u8>) -
 }
 
 fn update_row(run: &mut Run<'_>, info: &TableInfo, id: RowId, rows: &Batch, on_conflict: OnConflict) -> Outcome<bool> {
+    let mut removed = 0;
     loop {
         let (tables, changes) = run.host.write()?;
         match tables.update(info.def.id, &[id], rows, changes) {
@@ -406,7 +507,7 @@ fn update_row(run: &mut Run<'_>, info: &TableInfo, id: RowId, rows: &Batch, on_c
                 return updated(run, id, rows.get(0));
             }
             Err(error) => match resolve(run, info, error, rows, on_conflict)? {
-                Resolved::Again => {}
+                Resolved::Again => note_removed(info, &mut removed)?,
                 Resolved::LeaveOut => return Ok(false),
             },
         }
@@ -427,6 +528,7 @@ fn updated(run: &mut Run<'_>, id: RowId, row: &[u8]) -> Outcome<bool> {
 /// all of these are taken out and put back under their ids, and who finds no place then breaks UNIQUE.
 pub fn finish(run: &mut Run<'_>, info: &TableInfo) -> Outcome<()> {
     let deferred = std::mem::take(&mut run.deferred);
+    let before = rows_for_triggers(run, info, &deferred)?;
     let mut one = Batch::new();
     let mut left = Vec::new();
     for (id, row) in deferred.iter().rev() {
@@ -453,7 +555,23 @@ pub fn finish(run: &mut Run<'_>, info: &TableInfo) -> Outcome<()> {
         let (tables, changes) = run.host.write()?;
         tables.put_back(info.def.id, id, row, changes)?;
     }
+    let set = std::mem::take(&mut run.deferred_set);
+    for (old, (_, new)) in before.iter().zip(deferred.iter()) {
+        trigger::after_update(run, info, &set, Row::new(old, &info.layout), Row::new(new, &info.layout))?;
+    }
     Ok(())
+}
+
+/// The rows as they are that wait to be written, if triggers are to be told of them.
+fn rows_for_triggers(run: &mut Run<'_>, info: &TableInfo, deferred: &Returned) -> Outcome<Vec<Vec<u8>>> {
+    if !trigger::is_fired(info, Timing::After, RowEvent::Update) {
+        return Ok(Vec::new());
+    }
+    let mut rows = vec![Vec::new(); deferred.iter().len()];
+    for ((id, _), row) in deferred.iter().zip(&mut rows) {
+        read_row(run, info, id, row)?;
+    }
+    Ok(rows)
 }
 
 /// The row that has the key of `row` in a unique index.
@@ -489,8 +607,11 @@ pub fn delete(run: &mut Run<'_>, info: &TableInfo, id: RowId) -> Outcome<bool> {
     Ok(deleted)
 }
 
-/// Deletes the row `id`, and does what foreign keys ask for then.
+/// Deletes the row `id`, does what foreign keys ask for then, and calls triggers.
 fn remove_row(run: &mut Run<'_>, info: &TableInfo, id: RowId) -> Outcome<bool> {
+    if info.triggers.is_some() {
+        return remove_firing(run, info, id);
+    }
     let Some(links) = info.links.as_ref().filter(|links| !links.children.is_empty()) else {
         return delete_row(run, info, id);
     };
@@ -499,6 +620,23 @@ fn remove_row(run: &mut Run<'_>, info: &TableInfo, id: RowId) -> Outcome<bool> {
         return Ok(false);
     }
     foreign_key::deleted(run, links, Row::new(&old, &info.layout))?;
+    Ok(true)
+}
+
+fn remove_firing(run: &mut Run<'_>, info: &TableInfo, id: RowId) -> Outcome<bool> {
+    let mut old = Vec::new();
+    if !read_row(run, info, id, &mut old)? {
+        return Ok(false);
+    }
+    trigger::delete(run, info, Timing::Before, Row::new(&old, &info.layout))?;
+    // The triggers may have changed the row, or deleted it.
+    if !read_row(run, info, id, &mut old)? || !delete_row(run, info, id)? {
+        return Ok(false);
+    }
+    if let Some(links) = &info.links {
+        foreign_key::deleted(run, links, Row::new(&old, &info.layout))?;
+    }
+    trigger::delete(run, info, Timing::After, Row::new(&old, &info.layout))?;
     Ok(true)
 }
 

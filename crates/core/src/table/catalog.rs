@@ -1,7 +1,10 @@
-//! The catalog: definitions of tables, columns, indexes, views and libraries, and the version that grows at each change of them.
+//! The catalog: definitions of tables, columns, indexes, views, libraries, triggers and schedules, and the version that grows
+//! at each change of them.
 
 use super::datum::{Datum, damaged, put_bytes, put_varint, take, take_bytes, take_varint};
-use super::library::Libraries;
+use super::library::{Libraries, LibraryDef};
+use super::schedule::Schedules;
+use super::trigger::{TriggerDef, Triggers};
 use super::types::{Collation, ColumnType, Storage};
 use crate::error::{Code, Error, Result};
 use crate::limits;
@@ -352,6 +355,10 @@ pub struct Catalog {
     bounds: BTreeMap<TableId, Bound>,
     /// The libraries of functions; they have a version of their own.
     pub libraries: Libraries,
+    /// What is called when rows and keys change.
+    triggers: Triggers,
+    /// What is called again and again; they have a version of their own.
+    pub schedules: Schedules,
 }
 
 impl Catalog {
@@ -395,6 +402,31 @@ impl Catalog {
     /// All views, by name.
     pub fn views(&self) -> impl Iterator<Item = &Arc<ViewDef>> {
         self.views.values()
+    }
+
+    /// All triggers.
+    #[inline]
+    pub fn triggers(&self) -> &Triggers {
+        &self.triggers
+    }
+
+    /// Adds a trigger in the place of the one with its name, and gives that one.
+    pub fn put_trigger(&mut self, trigger: Arc<TriggerDef>) -> Option<Arc<TriggerDef>> {
+        // What a statement does depends on the triggers of its table.
+        self.version += 1;
+        self.triggers.put(trigger)
+    }
+
+    /// Removes a trigger.
+    pub fn remove_trigger(&mut self, name: &str) -> Option<Arc<TriggerDef>> {
+        let removed = self.triggers.remove(name)?;
+        self.version += 1;
+        Some(removed)
+    }
+
+    /// A library has come or gone: if SQL may call functions of it, statements are to be compiled anew.
+    pub fn note_library(&mut self, library: Option<&LibraryDef>) {
+        self.version += u64::from(library.is_some_and(LibraryDef::is_called_by_sql));
     }
 
     /// What it remembers of definitions that are gone.

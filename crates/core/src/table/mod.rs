@@ -11,5 +11,7 @@ pub mod library;
 pub mod page;
 pub mod row;
 pub mod row_id;
-mod time;
+pub mod schedule;
+pub(crate) mod time;
+pub mod trigger;
 pub mod types;

@@ -33,6 +33,30 @@ pub(crate) fn fit_date_time(text: &str) -> Result<Option<String>, Misfit> {
     Ok(Some(format!("{day} {clock}{seconds}")))
 }
 
+/// An instant, milliseconds since 1970, as a DATETIME column keeps it.
+pub(crate) fn from_ms(ms: i64) -> String {
+    let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
+    let (year, month, day) = date_of(days);
+    let (seconds, millis) = (in_day / 1000, in_day % 1000);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{millis:03}")
+}
+
+/// Year, month and day of the day so many after 1970-01-01. Years begin in March here, so that a leap day ends one.
+fn date_of(days: i64) -> (i64, i64, i64) {
+    // From 0000-03-01 on; 400 years have 146 097 days, of which the last ends the leap day of a leap century.
+    let days = days + 719_468;
+    let (era, in_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_in_era = (in_era - in_era / 1460 + in_era / 36_524 - in_era / 146_096) / 365;
+    let in_year = in_era - (365 * year_in_era + year_in_era / 4 - year_in_era / 100);
+    // Months from March on have 153 days in five.
+    let month = (5 * in_year + 2) / 153;
+    let day = in_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year_in_era + i64::from(month <= 2);
+    (year, month, day)
+}
+
 /// The text may hold bytes beyond ASCII, but every byte that passes is a digit or a sign.
 fn date(text: &[u8]) -> Option<()> {
     if text.len() != 10 || text[4] != b'-' || text[7] != b'-' {
@@ -84,6 +108,21 @@ mod tests {
             "\u{664}\u{664}-01-01",
         ] {
             assert!(fit_date(day).is_err(), "{day}");
+        }
+    }
+
+    #[test]
+    fn instants_are_written_as_columns_keep_them() {
+        for (ms, text) in [
+            (0, "1970-01-01 00:00:00.000"),
+            (-1, "1969-12-31 23:59:59.999"),
+            (951_782_400_000, "2000-02-29 00:00:00.000"),
+            (951_868_800_000, "2000-03-01 00:00:00.000"),
+            (1_767_225_599_123, "2025-12-31 23:59:59.123"),
+            (4_107_542_400_000, "2100-03-01 00:00:00.000"),
+        ] {
+            assert_eq!(text, from_ms(ms));
+            assert_eq!(Ok(None), fit_date_time(text));
         }
     }
 

@@ -283,6 +283,15 @@ impl PrivateKeys {
         }
     }
 
+    /// Forgets the inverses of what was done since a mark.
+    pub fn forget_undo_since(&mut self, mark: Mark) {
+        for change in self.list.iter_mut().skip(mark.changes) {
+            if let Change::Key { undo, .. } = change {
+                *undo = None;
+            }
+        }
+    }
+
     /// Takes back the changes since a mark, whose inverses were kept. Keys that were not changed before are not private
     /// any more.
     pub fn undo_to(&mut self, mark: Mark, keyspace: &mut Keyspace) -> Result<()> {

@@ -7,6 +7,8 @@
 //!          3 truncated: table            4 raised sequence: table, number
 //!          5 view: name, statement       6 view dropped: name
 //!          7 library                     8 library deleted: name
+//!          9 trigger                    10 trigger dropped: name
+//!         11 schedule                   12 schedule dropped: name
 //! ```
 //! Counts and databases are numbers of 7 bits a byte, keys are preceded by their length (`value/codec.rs`).
 
@@ -15,6 +17,8 @@ use crate::engine::RowOp;
 use crate::keyspace::{Change, Changes, Keyspace};
 use crate::table::catalog::{TableDef, TableId, ViewDef};
 use crate::table::library::{LibraryDef, take_name};
+use crate::table::schedule::ScheduleDef;
+use crate::table::trigger::{TriggerDef, take_text};
 use crate::value::codec::{self, Decoded, Malformed};
 use crate::value::{Op, Thresholds};
 use std::sync::Arc;
@@ -68,6 +72,20 @@ fn encode_table_change(change: &TableChange, out: &mut Vec<u8>) {
         TableChange::Library { name, now: None, .. } => {
             out.push(8);
             codec::put_bytes(out, name.as_bytes());
+        }
+        TableChange::Trigger { name, now, .. } => {
+            out.push(if now.is_some() { 9 } else { 10 });
+            match now {
+                Some(trigger) => trigger.encode(out),
+                None => codec::put_bytes(out, name.as_bytes()),
+            }
+        }
+        TableChange::Schedule { name, now, .. } => {
+            out.push(if now.is_some() { 11 } else { 12 });
+            match now {
+                Some(schedule) => schedule.encode(out),
+                None => codec::put_bytes(out, name.as_bytes()),
+            }
         }
         TableChange::Truncated { table, .. } => {
             out.push(3);
@@ -130,6 +148,7 @@ fn replay_table_change(record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
     match kind {
         5 | 6 => return replay_view(kind, record, tables),
         7 | 8 => return replay_library(kind, record, tables),
+        9..=12 => return replay_routine(kind, record, tables),
         _ => {}
     }
     let table = u32::try_from(codec::take_number(record)?).map(TableId).map_err(|_| Malformed("no such table"))?;
@@ -174,9 +193,20 @@ fn replay_library(kind: u8, record: &mut &[u8], tables: &mut Tables) -> Decoded<
     tables.restore_library(&name, library).map_err(misfit)
 }
 
-fn take_text(record: &mut &[u8]) -> Decoded<String> {
-    let text = std::str::from_utf8(codec::take_bytes(record)?).map_err(|_| Malformed("a text that is not UTF-8"))?;
-    Ok(text.to_string())
+fn replay_routine(kind: u8, record: &mut &[u8], tables: &mut Tables) -> Decoded<()> {
+    match kind {
+        9 => {
+            let trigger = TriggerDef::decode(record)?;
+            tables.restore_trigger(&trigger.name.clone(), Some(Arc::new(trigger)));
+        }
+        10 => tables.restore_trigger(&take_text(record)?, None),
+        11 => {
+            let schedule = ScheduleDef::decode(record)?;
+            tables.restore_schedule(&schedule.name.clone(), Some(Arc::new(schedule)));
+        }
+        _ => tables.restore_schedule(&take_text(record)?, None),
+    }
+    Ok(())
 }
 
 fn replay_change(record: &mut &[u8], keyspace: &mut Keyspace, thresholds: &Thresholds) -> Decoded<()> {

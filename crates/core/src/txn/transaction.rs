@@ -32,6 +32,8 @@ pub struct Transaction {
     /// Why it was ended from outside. It only waits for its session to see that.
     pub ended: Option<Error>,
     savepoints: Vec<Savepoint>,
+    /// Scopes over its keys that statements have opened.
+    key_scopes: usize,
     /// The catalog's version that its tables were last compared with.
     catalog_version: u64,
     /// Bytes that the engine had copied for views when it began.
@@ -60,6 +62,7 @@ impl Transaction {
             by_savepoint: false,
             ended: None,
             savepoints: Vec::new(),
+            key_scopes: 0,
             catalog_version: live.catalog.version(),
             copied_before: live.engine().copied_bytes(),
         })
@@ -145,7 +148,8 @@ impl Transaction {
         for savepoint in self.savepoints.drain(at..).rev() {
             self.tables.keep(&mut self.changes, savepoint.scope);
         }
-        if self.savepoints.is_empty() {
+        // A statement that has opened a scope may still want them.
+        if self.savepoints.is_empty() && self.key_scopes == 0 {
             self.keys.forget_undo();
         }
         Ok(false)
@@ -182,7 +186,25 @@ impl Transaction {
 
     /// What to keep of changes of keys, if somebody logs or not.
     pub fn keep(&self, logs: bool) -> Keep {
-        Keep { redo: logs, undo: !self.savepoints.is_empty() }
+        Keep { redo: logs, undo: !self.savepoints.is_empty() || self.key_scopes > 0 }
+    }
+
+    /// Opens a scope over its keys.
+    pub(super) fn open_keys(&mut self) -> Mark {
+        self.key_scopes += 1;
+        self.keys.mark()
+    }
+
+    /// Closes a scope over its keys.
+    pub(super) fn close_keys(&mut self, mark: Mark, keep: bool, keyspace: &mut Keyspace) {
+        if !keep && self.ended.is_none() {
+            let undone = self.keys.undo_to(mark, keyspace);
+            debug_assert!(undone.is_ok(), "{undone:?}");
+        }
+        self.key_scopes -= 1;
+        if self.key_scopes == 0 && self.savepoints.is_empty() {
+            self.keys.forget_undo_since(mark);
+        }
     }
 }
 

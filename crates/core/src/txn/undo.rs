@@ -9,20 +9,20 @@ use crate::value::codec::{Decoded, Malformed};
 /// # Errors
 /// An inverse does not fit the state it was made for: a bug, or the effect is not the last one.
 pub fn undo(effect: Effect, keyspace: &mut Keyspace, tables: &mut Tables) -> Decoded<()> {
-    undo_keys(effect.keys.list, keyspace)?;
+    undo_keys(effect.keys.list.into_iter(), keyspace)?;
     for change in effect.tables.list.into_iter().rev() {
         tables.undo_change(change).map_err(|_| Malformed("a change of a table that cannot be taken back"))?;
     }
     Ok(())
 }
 
-/// Takes back changes of keys that were made with undo wanted, the last ones there are.
+/// Takes back changes of keys, the last one first.
 ///
 /// # Errors
 /// As for [`undo`].
-pub fn undo_keys(changes: Vec<Change>, keyspace: &mut Keyspace) -> Decoded<()> {
+pub fn undo_keys(changes: impl DoubleEndedIterator<Item = Change>, keyspace: &mut Keyspace) -> Decoded<()> {
     let mut nobody = Changes::default();
-    for change in changes.into_iter().rev() {
+    for change in changes.rev() {
         match change {
             Change::Key { db, key, undo, .. } => {
                 if let Some(op) = undo {

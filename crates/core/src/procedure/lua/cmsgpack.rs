@@ -59,6 +59,7 @@ impl Packer<'_> {
             Kind::String => self.string(stack.bytes(-1).unwrap_or_default()),
             Kind::Boolean => self.bytes.push(0xc2 + stack.truth(-1) as u8),
             Kind::Number => self.number(stack.number(-1).unwrap_or_default()),
+            Kind::Table if stack.shared().must_end() => return Err(Fault::Ended),
             Kind::Table if level < NESTING_MAX => self.table(level)?,
             _ => self.bytes.push(0xc0),
         }

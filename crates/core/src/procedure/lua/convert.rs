@@ -1,7 +1,6 @@
 //! Replies to Lua values and back, in Redis 7's shapes for RESP2 and RESP3.
 
 use super::stack::{Fault, Kind, Stack, push_error_table};
-use super::state::KILLED;
 use crate::ds::number;
 use crate::error::{Code, Error};
 use crate::limits;
@@ -186,7 +185,7 @@ impl<'a> Reader<'a> {
     #[cold]
     fn look(&mut self) {
         if self.stack.shared().watch.is_killed() {
-            self.stopped.get_or_insert(Error::new(Code::Custom, KILLED));
+            self.stopped.get_or_insert(Error::new(Code::Custom, self.stack.shared().watch.why()));
         }
         if self.elements > limits::SCRIPT_REPLY_ELEMENTS_MAX {
             self.stop(format!("the script's reply has more than {} elements", limits::SCRIPT_REPLY_ELEMENTS_MAX));

@@ -348,7 +348,16 @@ fn call_found(stack: Stack<'_>, host: &mut dyn Host, functions: &Functions, func
     let (keys, args): (Vec<&[u8]>, Vec<&[u8]>) =
         (keys.iter().map(|key| &key[..]).collect(), args.iter().map(|arg| &arg[..]).collect());
     let memory_bytes_max = stack.shared().heap.limit();
-    let call = Call { name: b"", words: None, keys: &keys, args: &args, now_ns: 0, memory_bytes_max, is_atomic: false };
+    let call = Call {
+        name: b"",
+        words: None,
+        keys: &keys,
+        args: &args,
+        now_ns: 0,
+        memory_bytes_max,
+        growth_bytes_max: memory_bytes_max,
+        is_atomic: false,
+    };
     failed(functions.call(host, function, &call))
 }
 

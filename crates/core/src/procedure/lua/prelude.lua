@@ -27,7 +27,7 @@ local function pick(from, names)
 end
 
 local globals = pick(raw, [[assert error gcinfo getmetatable ipairs rawequal select tonumber tostring type unpack
-  xpcall _VERSION]])
+  _VERSION]])
 
 function globals.next(t, key)
   return raw_next(behind[t] or t, key)
@@ -74,6 +74,22 @@ function globals.pcall(f, ...)
   return caught(raw_pcall(f, ...))
 end
 
+-- The handler runs when the error is caught, and not where it is raised: there nothing could end it.
+local function handled(handler, ok, ...)
+  if ok then
+    return true, ...
+  end
+  local well, value = raw_pcall(handler, ...)
+  if well then
+    return false, value
+  end
+  return false, 'error in error handling'
+end
+
+function globals.xpcall(f, handler, ...)
+  return handled(handler, raw_pcall(f, ...))
+end
+
 -- Text only: hand-made bytecode could do anything.
 function globals.loadstring(text, name)
   return raw_loadstring(text, name, 't')
@@ -116,6 +132,17 @@ function table.insert(t, ...)
   end
   return raw_insert(t, ...)
 end
+-- A long sort compares in Lua, where it can be ended.
+local raw_sort = raw.table.sort
+local function less(a, b)
+  return a < b
+end
+function table.sort(t, compare)
+  if compare == nil and type(t) == 'table' and #t > 10000 then
+    compare = less
+  end
+  return raw_sort(t, compare)
+end
 function table.setn()
   error("'setn' is obsolete", 2)
 end
@@ -126,6 +153,14 @@ for _, name in raw_next, { 'find', 'match', 'gmatch', 'gsub' } do
   string[name] = native[name]
 end
 string.gfind = string.gmatch
+-- Nothing, repeated, is made in no time.
+local raw_rep = string.rep
+function string.rep(text, count, ...)
+  if text == '' and (...) == nil then
+    count = type(count) == 'number' and count > 1 and 1 or count
+  end
+  return raw_rep(text, count, ...)
+end
 
 for name, library in raw_next, { coroutine = coroutine, math = math, table = table, string = string, bit = raw.bit,
   redis = native.redis, peryton = native.peryton, cjson = native.cjson, cmsgpack = native.cmsgpack,

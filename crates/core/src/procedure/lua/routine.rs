@@ -37,9 +37,11 @@ pub struct Told {
 impl Lua {
     /// Calls a function with keys and arguments.
     pub fn call_function(&self, host: &mut dyn Host, id: FunctionId, call: &Call<'_>) -> Outcome {
-        self.set_limit(call);
         let Ok(ground) = self.ground() else { return Self::out_of_memory(call.name) };
         let stack = ground.stack;
+        if ground.is_outermost {
+            self.set_limit(call);
+        }
         self.push_callee(&ground, id);
         let lists = push_list(stack, call.keys).and_then(|()| push_list(stack, call.args));
         let outcome = match lists {
@@ -152,9 +154,12 @@ impl Lua {
         args: impl FnOnce(Stack<'_>) -> std::result::Result<c_int, Fault>,
         read: impl FnOnce(Stack<'_>) -> Result<T>,
     ) -> Result<T> {
-        self.set_limit(call);
         let Ok(ground) = self.ground() else { return Err(error_of(Self::out_of_memory(call.name))) };
         let stack = ground.stack;
+        // One that another called has that one's limit.
+        if ground.is_outermost {
+            self.set_limit(call);
+        }
         let pushed = kept(stack).and_then(|()| {
             self.push_callee(&ground, id);
             args(stack)
@@ -171,14 +176,6 @@ impl Lua {
         };
         self.tidy(&ground);
         result
-    }
-
-    /// Sets what the interpreter may hold while a function runs; one that another called has that one's limit.
-    #[inline]
-    fn set_limit(&self, call: &Call<'_>) {
-        if self.shared().thread.get().is_none() {
-            self.shared().heap.set_limit(call.memory_bytes_max);
-        }
     }
 
     #[inline]

@@ -37,6 +37,8 @@ pub enum Fault {
     Value,
     /// The memory limit is reached.
     Memory,
+    /// Somebody, or a limit, ends the script.
+    Ended,
 }
 
 /// Number of results left on top of the stack.
@@ -523,6 +525,10 @@ fn push_fault(stack: Stack<'_>, fault: Fault) -> c_int {
         }
         Fault::Memory => {
             stack.push_text("not enough memory");
+            THROW_VALUE
+        }
+        Fault::Ended => {
+            push_error_table(stack, stack.shared().watch.why());
             THROW_VALUE
         }
     }

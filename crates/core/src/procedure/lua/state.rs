@@ -217,6 +217,13 @@ impl Lua {
         }
     }
 
+    /// Sets what the interpreter may hold while a run lasts.
+    #[inline]
+    pub(super) fn set_limit(&self, call: &Call<'_>) {
+        let heap = &self.shared().heap;
+        heap.set_limit(call.memory_bytes_max.min(heap.used().saturating_add(call.growth_bytes_max)));
+    }
+
     /// Where a function can be called: on the interpreter's own stack, or, while a function of it has called out to the
     /// engine, above what that one has on its.
     #[inline]
@@ -388,7 +395,7 @@ impl Language for Lua {
 
     fn run(&mut self, host: &mut dyn Host, id: ScriptId, call: &Call<'_>) -> Outcome {
         let shared = self.shared();
-        shared.heap.set_limit(call.memory_bytes_max);
+        self.set_limit(call);
         let ground = self.base();
         let stack = ground.stack;
         let lists = self
@@ -459,9 +466,9 @@ impl<'a> Running<'a> {
             return Running(None);
         }
         match call.words {
-            None => watch.begin(call.now_ns),
+            None => watch.begin(call.now_ns, call.is_atomic),
             // SAFETY: the name and the words are borrowed for as long as this lives, and its end is the run's.
-            Some(words) => unsafe { watch.begin_function(call.now_ns, call.name, words) },
+            Some(words) => unsafe { watch.begin_function(call.now_ns, call.name, words, call.is_atomic) },
         }
         Running(Some(watch))
     }
@@ -521,14 +528,11 @@ unsafe extern "C-unwind" fn on_hook(l: *mut lua_State, _: *mut ffi::lua_Debug) {
         }
         stack.shared().heap.set_strict(false);
         stack.reserve(4);
-        push_error_table(stack, KILLED);
+        push_error_table(stack, stack.shared().watch.why());
         stack.shared().heap.set_strict(true);
         ffi::lua_error(l);
     }
 }
-
-/// What a killed script answers (Redis 7's text).
-pub const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
 
 /// Notes the script's line that an uncaught error comes from; the error itself passes on.
 fn on_error(stack: Stack<'_>) -> Answer {

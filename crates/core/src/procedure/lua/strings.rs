@@ -2,7 +2,6 @@
 
 use super::pattern::{Capture, Failure, Matcher};
 use super::stack::{Answer, Fault, Kind, Stack, entry};
-use super::state::KILLED;
 use crate::limits;
 use mlua_sys as ffi;
 use std::ffi::c_int;
@@ -11,7 +10,7 @@ impl From<Failure> for Fault {
     fn from(failure: Failure) -> Fault {
         match failure {
             Failure::Malformed(text) => Fault::Here(text),
-            Failure::Interrupted => Fault::Reply(KILLED.into()),
+            Failure::Interrupted => Fault::Ended,
         }
     }
 }

@@ -1,9 +1,8 @@
 //! The interpreter as a whole, with a host that knows a handful of commands.
 
 use super::Lua;
-use super::state::KILLED;
 use crate::error::{Code, Error, Result};
-use crate::procedure::budget::Kind;
+use crate::procedure::budget::{KILLED, Kind};
 use crate::procedure::{Call, Host, Language, LogLevel, Registry, Watch};
 use crate::reply::Reply;
 use crate::sql::direct::{Asked, Show};
@@ -97,7 +96,16 @@ impl Bench {
             return error.into();
         }
         let memory_bytes_max = self.memory_bytes_max;
-        let call = Call { name: &script.sha, words: None, keys, args, now_ns: 1, memory_bytes_max, is_atomic: false };
+        let call = Call {
+            name: &script.sha,
+            words: None,
+            keys,
+            args,
+            now_ns: 1,
+            memory_bytes_max,
+            growth_bytes_max: usize::MAX,
+            is_atomic: false,
+        };
         self.lua.run(&mut self.shop, id, &call).reply
     }
 
@@ -287,7 +295,16 @@ fn a_commands_error_counts_once() {
         bench.lua.prepare(id, script).unwrap();
         let memory_bytes_max = 64 << 20;
         let (keys, args) = (&[][..], &[][..]);
-        let call = Call { name: &script.sha, words: None, keys, args, now_ns: 1, memory_bytes_max, is_atomic: false };
+        let call = Call {
+            name: &script.sha,
+            words: None,
+            keys,
+            args,
+            now_ns: 1,
+            memory_bytes_max,
+            growth_bytes_max: usize::MAX,
+            is_atomic: false,
+        };
         bench.lua.run(&mut bench.shop, id, &call).counted
     };
     assert!(counted("redis.call('nosuch')"));
@@ -440,6 +457,53 @@ fn matching_is_killed_too() {
     killed("return string.find(('a'):rep(200000), '.-.-.-.-b$')");
     killed("while true do pcall(string.gsub, ('a'):rep(100000), '.-.-.-.-b$', '') end");
     killed("for w in string.gmatch(('a'):rep(200000), '.-.-.-.-b$') do end");
+}
+
+#[test]
+fn nothing_in_the_library_holds_out_against_a_kill() {
+    for text in [
+        "while true do xpcall(function() while true do end end, function() while true do end end) end",
+        "xpcall(function() error('x') end, function() while true do end end)",
+        "local t = {} for i = 1, 200000 do t[i] = (i * 7919) % 200000 end while true do table.sort(t) end",
+        "while true do pcall(table.sort, {3, 1, 2, 5, 4, 9, 8, 7, 6, 0}, function() return true end) end",
+        "while true do local s = (''):rep(1e9) end",
+        "while true do pcall(string.rep, 'x', 1e9) pcall(string.rep, 'x', 1e9, ',') end",
+        "local s = ('x'):rep(1e6) while true do pcall(string.format, '%s%s%q', s, s, s) end",
+        "while true do pcall(string.gsub, ('x'):rep(1e5), 'x', ('y'):rep(1000)) end",
+        "local t = {} for i = 1, 1e5 do t[i] = 'x' end while true do table.concat(t, ',') end",
+        "local function f() return 1 + f() end while true do pcall(f) end",
+        "local t = {} for i = 1, 60 do t = {t, t} end while true do pcall(cjson.encode, t) end",
+        "local t = {} for i = 1, 60 do t = {a = t, b = t} end while true do pcall(cjson.encode, t) end",
+        "local t = {} for i = 1, 15 do t = {t, t, t, t} end while true do pcall(cmsgpack.pack, t) end",
+        "local s = ('['):rep(900) .. (']'):rep(900) while true do pcall(cjson.decode, s) end",
+        "local t = {} for i = 1, 20 do t = {t, t} end while true do redis.pcall('echo', t) pcall(unpack, t, 1, 1e7) end",
+        "while true do pcall(loadstring, ('('):rep(1e5) .. '1') end",
+        "while true do pcall(error, setmetatable({}, {__tostring = function() while true do end end})) end",
+        "local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end}) while true do pcall(function() return t[1] end) end",
+        "while true do collectgarbage() end",
+    ] {
+        killed(text);
+    }
+}
+
+#[test]
+fn handlers_of_errors_work_as_before() {
+    for (text, expected) in [
+        (
+            "return {xpcall(function(a) return a, 2 end, error, 1)}",
+            Reply::Array(vec![Reply::Int(1), Reply::Int(1), Reply::Int(2)]),
+        ),
+        ("local ok, e = xpcall(function() error({err = 'x'}) end, function(e) return e.err end) return e", bulk("x")),
+        ("local ok, e = xpcall(error, function() error('again') end) return e", bulk("error in error handling")),
+        (
+            "local t = {} for i = 1, 20000 do t[i] = (i * 7919) % 20000 end table.sort(t)
+          for i = 2, #t do if t[i - 1] > t[i] then return i end end return 'sorted'",
+            bulk("sorted"),
+        ),
+        ("return (''):rep(5) .. ('x'):rep(3) .. (''):rep(3, ',')", bulk("xxx,,")),
+    ] {
+        assert_eq!(expected, run(text), "{text}");
+    }
 }
 
 #[test]

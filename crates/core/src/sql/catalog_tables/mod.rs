@@ -28,7 +28,7 @@ struct CatalogTable {
 /// The schema's name.
 pub const SCHEMA: &str = "information_schema";
 
-const TABLES: [CatalogTable; 7] = [
+const TABLES: [CatalogTable; 9] = [
     CatalogTable {
         name: "tables",
         columns: "table_name TEXT, table_type TEXT, engine TEXT, table_rows INTEGER, data_length INTEGER, \
@@ -58,6 +58,19 @@ const TABLES: [CatalogTable; 7] = [
         name: "check_constraints",
         columns: "table_name TEXT, constraint_name TEXT, check_clause TEXT",
         fill: rows::checks,
+    },
+    CatalogTable {
+        name: "triggers",
+        columns: "trigger_name TEXT, event_object_table TEXT, key_pattern TEXT, action_timing TEXT, \
+                  event_manipulation TEXT, action_condition TEXT, action_order INTEGER, routine_name TEXT, \
+                  calls INTEGER, failures INTEGER, last_error TEXT, create_statement TEXT",
+        fill: rows::triggers,
+    },
+    CatalogTable {
+        name: "schedules",
+        columns: "schedule_name TEXT, interval_ms INTEGER, routine_name TEXT, next_run TEXT, last_run TEXT, \
+                  runs INTEGER, failures INTEGER, last_error TEXT, create_statement TEXT",
+        fill: rows::schedules,
     },
     CatalogTable {
         name: "statements",

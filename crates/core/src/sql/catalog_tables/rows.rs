@@ -3,10 +3,15 @@
 use super::Each;
 use crate::engine::Statistics;
 use crate::sql::run::{Host, Outcome};
-use crate::sql::schema::{action_words, create_statement, filter_of, index_columns, key_word, method, show_index_name};
+use crate::sql::schema::{
+    action_words, create_schedule_statement, create_statement, create_trigger_statement, event_words, filter_of,
+    index_columns, key_word, method, show_index_name, table_of,
+};
 use crate::sql::vtab;
 use crate::table::catalog::TableDef;
 use crate::table::datum::Datum;
+use crate::table::time::from_ms;
+use crate::table::trigger::Fires;
 use std::sync::Arc;
 
 fn all(host: &mut dyn Host) -> Vec<Arc<TableDef>> {
@@ -123,6 +128,56 @@ pub fn checks(host: &mut dyn Host, each: Each<'_>) -> Outcome<()> {
         def.checks
             .iter()
             .for_each(|check| each(&[text(&def.name), maybe(check.name.as_ref()), text(&check.expression)]));
+    }
+    Ok(())
+}
+
+/// Triggers, in the order in which they were made.
+pub fn triggers(host: &mut dyn Host, each: Each<'_>) -> Outcome<()> {
+    let mut triggers: Vec<_> = host.catalog().triggers().iter().cloned().collect();
+    triggers.sort_by_key(|trigger| trigger.number);
+    for trigger in triggers {
+        let catalog = host.catalog();
+        let (table, pattern, timing) = match &trigger.fires {
+            Fires::Rows(rows) => (text(table_of(catalog, rows)), Datum::Null, rows.timing.word()),
+            Fires::Keys(keys) => (Datum::Null, text(&keys.pattern), "AFTER"),
+        };
+        let (event, statement) = (event_words(catalog, &trigger), create_trigger_statement(catalog, &trigger));
+        let runs = host.trigger_runs(&trigger.name);
+        each(&[
+            text(&trigger.name),
+            table,
+            pattern,
+            text(timing),
+            text(event),
+            maybe(trigger.rows().and_then(|rows| rows.condition.as_ref())),
+            number(trigger.number),
+            text(&trigger.routine),
+            number(runs.calls),
+            number(runs.failures),
+            maybe(runs.last_error),
+            text(statement),
+        ]);
+    }
+    Ok(())
+}
+
+/// Schedules, and how their calls went.
+pub fn schedules(host: &mut dyn Host, each: Each<'_>) -> Outcome<()> {
+    let schedules: Vec<_> = host.catalog().schedules.iter().cloned().collect();
+    for schedule in schedules {
+        let runs = host.schedule_runs(&schedule.name);
+        each(&[
+            text(&schedule.name),
+            number(schedule.every_ms),
+            text(&schedule.routine),
+            maybe(runs.next_ms.map(from_ms)),
+            maybe(runs.last_ms.map(from_ms)),
+            number(runs.runs.calls),
+            number(runs.runs.failures),
+            maybe(runs.runs.last_error),
+            text(create_schedule_statement(&schedule)),
+        ]);
     }
     Ok(())
 }

@@ -1,19 +1,24 @@
-//! Evaluates a table's expressions for a row in hand, as SQLite does: with the columns' affinities and collations.
+//! Evaluates a table's expressions for a row in hand, and conditions of its triggers for two of them, as SQLite does: with the
+//! columns' affinities and collations.
 //!
 //! The row is that of a table-valued module declared like the table, in a connection of its own, so that nothing here
 //! touches the statements that run: no run is lent, no user sees the module, and a statement that is in use cannot be
 //! met again, as evaluating borrows the whole of it. One step of a kept SELECT computes all expressions of a stage.
 
+use super::judge::refuse_row_ids;
 use super::rules::Rules;
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::sql::sqlite::{Connection, Prepared, Step, connection, functions, memory, value, world};
 use crate::sql::table_info::TableInfo;
+use crate::sql::token::quote_name;
 use crate::sql::vtab::declaration;
-use crate::table::catalog::TableId;
+use crate::table::catalog::{TableDef, TableId};
 use crate::table::datum::{Datum, DatumRef};
+use crate::table::trigger::{RowEvent, TriggerDef};
 use libsqlite3_sys as ffi;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -22,9 +27,19 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 #[derive(Default)]
 pub struct RowEvaluator {
     // Fields are dropped in this order: statements before their connection.
-    tables: HashMap<TableId, Vec<Prepared>>,
+    tables: HashMap<TableId, Compiled>,
     connection: Option<Connection>,
     hand: Arc<Hand>,
+    /// The row as it was, for triggers.
+    old: Arc<Hand>,
+}
+
+/// What was compiled for one table.
+#[derive(Default)]
+struct Compiled {
+    stages: Vec<Prepared>,
+    /// Conditions of triggers, by their numbers.
+    conditions: HashMap<u64, Prepared>,
 }
 
 /// The row that the module shows, while it is evaluated.
@@ -69,6 +84,7 @@ impl RowEvaluator {
             && let Some(connection) = &self.connection
         {
             connection.drop_module(&module_name(table));
+            connection.drop_module(&old_name(table));
         }
     }
 
@@ -80,11 +96,11 @@ impl RowEvaluator {
         stage: usize,
         values: &[DatumRef<'_>],
     ) -> Result<Vec<Datum>> {
-        if !self.tables.contains_key(&info.def.id) {
+        if self.tables.get(&info.def.id).is_none_or(|compiled| compiled.stages.is_empty()) {
             self.compile(info, rules)?;
         }
         let connection = self.connection.as_ref().map(Connection::lend).ok_or_else(lost)?;
-        let statement = self.tables.get_mut(&info.def.id).and_then(|all| all.get_mut(stage)).ok_or_else(lost)?;
+        let statement = self.tables.get_mut(&info.def.id).and_then(|all| all.stages.get_mut(stage)).ok_or_else(lost)?;
         world::forget_asked();
         let answers = self.hand.with(values, || {
             let step = memory::limited(limits::SQL_MEMORY_BYTES_MAX, || statement.step());
@@ -111,27 +127,97 @@ impl RowEvaluator {
     }
 
     fn compile(&mut self, info: &TableInfo, rules: &Rules) -> Result<()> {
+        self.register(&info.def)?;
+        let (Some(connection), Some(compiled)) = (&self.connection, self.tables.get_mut(&info.def.id)) else {
+            return Err(lost());
+        };
+        let name = module_name(info.def.id);
+        let compile = |text: String| connection.prepare(&text, true);
+        let statements = rules.stages.iter().map(|stage| compile(stage.select(&info.def, &name)));
+        compiled.stages = statements.collect::<Result<Vec<_>>>()?;
+        Ok(())
+    }
+
+    /// Makes the rows of a table known to the connection.
+    fn register(&mut self, def: &TableDef) -> Result<()> {
+        if self.tables.contains_key(&def.id) {
+            return Ok(());
+        }
         if self.connection.is_none() {
             let connection = Connection::open()?;
             functions::register(&connection)?;
             self.connection = Some(connection);
         }
         let Some(connection) = &self.connection else { return Err(lost()) };
-        let name = module_name(info.def.id);
-        let positions = info.def.columns.iter().map(|c| c.position).collect();
-        let aux = Box::new(Aux { declaration: declaration(&info.def), positions, hand: self.hand.clone() });
-        // SAFETY: the module is static, its xConnect takes an `Aux`, and `drop_aux` frees one.
-        unsafe { connection.create_module(&name, &MODULE, Box::into_raw(aux).cast(), drop_aux)? };
-        let compile = |text: String| connection.prepare(&text, true);
-        let statements = rules.stages.iter().map(|stage| compile(stage.select(&info.def, &name)));
-        let statements = statements.collect::<Result<Vec<_>>>()?;
-        self.tables.insert(info.def.id, statements);
+        for (name, hand) in [(module_name(def.id), &self.hand), (old_name(def.id), &self.old)] {
+            let positions = def.columns.iter().map(|c| c.position).collect();
+            let aux = Box::new(Aux { declaration: declaration(def), positions, hand: hand.clone() });
+            // SAFETY: the module is static, its xConnect takes an `Aux`, and `drop_aux` frees one.
+            unsafe { connection.create_module(&name, &MODULE, Box::into_raw(aux).cast(), drop_aux)? };
+        }
+        self.tables.insert(def.id, Compiled::default());
         Ok(())
     }
+
+    /// Is the condition of a trigger true for rows whose values stand at their positions?
+    pub fn holds(
+        &mut self,
+        def: &TableDef,
+        trigger: &TriggerDef,
+        old: Option<&[DatumRef<'_>]>,
+        new: Option<&[DatumRef<'_>]>,
+    ) -> Result<bool> {
+        let Some(rows) = trigger.rows() else { return Ok(true) };
+        let Some(condition) = &rows.condition else { return Ok(true) };
+        self.register(def)?;
+        let (Some(connection), Some(compiled)) = (&self.connection, self.tables.get_mut(&def.id)) else {
+            return Err(lost());
+        };
+        let statement = match compiled.conditions.entry(trigger.number) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(connection.prepare(&question(def, rows.event, condition), true)?),
+        };
+        self.hand.with(new.unwrap_or_default(), || {
+            self.old.with(old.unwrap_or_default(), || {
+                let step = memory::limited(limits::SQL_MEMORY_BYTES_MAX, || statement.step());
+                let answer = match step {
+                    Step::Row => Ok(true),
+                    Step::Done => Ok(false),
+                    Step::Failed(code) => Err(connection.error(code, "")),
+                };
+                statement.reset();
+                answer
+            })
+        })
+    }
+
+    /// Judges the condition of a trigger.
+    pub fn judge_condition(def: &TableDef, event: RowEvent, condition: &str) -> Result<()> {
+        refuse_row_ids(def, condition, "the condition")?;
+        let mut evaluator = RowEvaluator::default();
+        evaluator.register(def)?;
+        let connection = evaluator.connection.as_ref().ok_or_else(lost)?;
+        connection.prepare(&question(def, event, condition), false).map(drop)
+    }
+}
+
+/// The SELECT that gives a row if the condition of a trigger holds. As a WHERE it can have no aggregates.
+fn question(def: &TableDef, event: RowEvent, condition: &str) -> String {
+    let (new, old) = (quote_name(&module_name(def.id)), quote_name(&old_name(def.id)));
+    let rows = match event {
+        RowEvent::Insert => format!("{new} AS NEW"),
+        RowEvent::Update => format!("{old} AS OLD, {new} AS NEW"),
+        RowEvent::Delete => format!("{old} AS OLD"),
+    };
+    format!("SELECT 1 FROM {rows} WHERE ({condition}\n)")
 }
 
 fn module_name(table: TableId) -> String {
     format!("row of {}", table.0)
+}
+
+fn old_name(table: TableId) -> String {
+    format!("old row of {}", table.0)
 }
 
 #[cold]

@@ -119,7 +119,7 @@ fn about(error: Error, whose: &str) -> Error {
 }
 
 /// Row ids are the engine's affair, and name nothing in a row.
-fn refuse_row_ids(def: &TableDef, expression: &str, whose: &str) -> Result<()> {
+pub(super) fn refuse_row_ids(def: &TableDef, expression: &str, whose: &str) -> Result<()> {
     let tokens = Tokens::all(expression)?;
     for token in super::rules::names_of(&tokens) {
         let name = token.name().unwrap_or_default();

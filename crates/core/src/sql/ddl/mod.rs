@@ -1,4 +1,4 @@
-//! Our own statements about tables, indexes and views, read by recursive descent.
+//! Our own statements about tables, indexes, views, triggers and schedules, read by recursive descent.
 //!
 //! The grammar is small and closed, takes MySQL's and SQLite's words where they have a meaning here, and refuses by name
 //! what is planned. Expressions inside it (DEFAULT, CHECK, generated columns, indexes) are kept as text: SQLite judges
@@ -11,14 +11,18 @@ mod index;
 mod others;
 mod parser;
 mod reference;
+mod schedule;
 #[cfg(test)]
 mod tests;
+mod trigger;
 
 pub use column::Column;
 pub use create_table::{BoundOptions, CreateTable};
 pub(super) use index::bare;
 pub use index::{CreateIndex, Key, KeyKind, KeyOn, KeyPart};
 pub use others::{CreateView, Drop, Rename};
+pub use schedule::CreateSchedule;
+pub use trigger::{CreateTrigger, On};
 
 use super::token::Tokens;
 use crate::error::Result;
@@ -33,12 +37,20 @@ pub enum Ddl {
     CreateIndex(CreateIndex),
     /// CREATE VIEW.
     CreateView(CreateView),
+    /// CREATE TRIGGER.
+    CreateTrigger(CreateTrigger),
+    /// CREATE SCHEDULE.
+    CreateSchedule(CreateSchedule),
     /// DROP TABLE.
     DropTable(Drop),
     /// DROP INDEX.
     DropIndex(Drop),
     /// DROP VIEW.
     DropView(Drop),
+    /// DROP TRIGGER.
+    DropTrigger(Drop),
+    /// DROP SCHEDULE.
+    DropSchedule(Drop),
     /// ALTER TABLE .. RENAME TO, RENAME TABLE.
     Rename(Vec<Rename>),
     /// ALTER TABLE .. SET (max_rows = ..).
@@ -47,6 +59,14 @@ pub enum Ddl {
     ShowTables,
     /// SHOW VIEWS.
     ShowViews,
+    /// SHOW TRIGGERS [FROM t].
+    ShowTriggers(Option<String>),
+    /// SHOW SCHEDULES.
+    ShowSchedules,
+    /// SHOW CREATE TRIGGER.
+    ShowCreateTrigger(String),
+    /// SHOW CREATE SCHEDULE.
+    ShowCreateSchedule(String),
     /// DESCRIBE t, SHOW COLUMNS FROM t.
     Describe(String),
     /// SHOW CREATE TABLE t, SHOW CREATE VIEW t.
@@ -101,15 +121,21 @@ impl Parser<'_> {
         if self.is("VIEW") || (self.is("OR") && self.ahead_is(1, "REPLACE") && self.ahead_is(2, "VIEW")) {
             return self.create_view();
         }
+        if self.take("TRIGGER") {
+            return self.create_trigger();
+        }
+        if self.take("SCHEDULE") {
+            return self.create_schedule();
+        }
         let unique = self.take("UNIQUE");
         if self.take("INDEX") {
             return self.create_index(unique);
         }
-        for word in ["TEMP", "TEMPORARY", "TRIGGER", "VIRTUAL"] {
+        for word in ["TEMP", "TEMPORARY", "VIRTUAL"] {
             if !unique && self.is(word) {
                 return Err(super::error::not_yet(format!("CREATE {word}")));
             }
         }
-        Err(self.expected(if unique { "INDEX" } else { "TABLE, VIEW, INDEX or UNIQUE INDEX" }))
+        Err(self.expected(if unique { "INDEX" } else { "TABLE, VIEW, INDEX, UNIQUE INDEX, TRIGGER or SCHEDULE" }))
     }
 }

@@ -20,7 +20,7 @@ pub struct CreateView {
     pub query: String,
 }
 
-/// DROP TABLE, DROP INDEX or DROP VIEW.
+/// DROP TABLE, DROP INDEX, DROP VIEW, DROP TRIGGER or DROP SCHEDULE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drop {
     /// What to drop.
@@ -58,8 +58,9 @@ impl Parser<'_> {
             () if self.take("TABLE") => (Ddl::DropTable, "a table's name"),
             () if self.take("INDEX") => (Ddl::DropIndex, "an index's name"),
             () if self.take("VIEW") => (Ddl::DropView, "a view's name"),
-            () if self.is("TRIGGER") => return Err(not_yet("DROP TRIGGER")),
-            () => return Err(self.expected("TABLE, INDEX or VIEW")),
+            () if self.take("TRIGGER") => (Ddl::DropTrigger, "a trigger's name"),
+            () if self.take("SCHEDULE") => (Ddl::DropSchedule, "a schedule's name"),
+            () => return Err(self.expected("TABLE, INDEX, VIEW, TRIGGER or SCHEDULE")),
         };
         let if_exists = self.if_exists()?;
         let mut drop = Drop { names: vec![self.name(what)?], if_exists, table: None };
@@ -125,7 +126,20 @@ impl Parser<'_> {
         if self.take("VIEWS") {
             return Ok(Ddl::ShowViews);
         }
+        if self.take("TRIGGERS") {
+            let named = self.take("FROM") || self.take("IN");
+            return Ok(Ddl::ShowTriggers(if named { Some(self.name("a table's name")?) } else { None }));
+        }
+        if self.take("SCHEDULES") {
+            return Ok(Ddl::ShowSchedules);
+        }
         if self.take("CREATE") {
+            if self.take("TRIGGER") {
+                return Ok(Ddl::ShowCreateTrigger(self.name("a trigger's name")?));
+            }
+            if self.take("SCHEDULE") {
+                return Ok(Ddl::ShowCreateSchedule(self.name("a schedule's name")?));
+            }
             if !self.take("VIEW") {
                 self.word("TABLE")?;
             }
@@ -139,6 +153,6 @@ impl Parser<'_> {
             let name = self.name("a table's name")?;
             return Ok(if columns { Ddl::Describe(name) } else { Ddl::ShowIndexes(name) });
         }
-        Err(self.expected("TABLES, VIEWS, CREATE TABLE, COLUMNS or INDEXES"))
+        Err(self.expected("TABLES, VIEWS, TRIGGERS, SCHEDULES, CREATE TABLE, COLUMNS or INDEXES"))
     }
 }

@@ -88,6 +88,34 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// A text in quotes.
+    pub fn text(&mut self, what: &str) -> Result<String> {
+        match self.peek() {
+            Some(token) if token.kind == Kind::Text => {
+                let text = token.unquoted().into_owned();
+                self.at += 1;
+                Ok(text)
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    /// The number that comes next, as it is written.
+    pub fn number(&mut self) -> Option<String> {
+        let token = self.peek().filter(|token| matches!(token.kind, Kind::Integer | Kind::Float))?;
+        let text = token.text.to_string();
+        self.at += 1;
+        Some(text)
+    }
+
+    /// The whole number that comes next, if one does.
+    pub fn integer(&mut self) -> Option<Result<u64>> {
+        let token = self.peek().filter(|token| token.kind == Kind::Integer)?;
+        let Ok(number) = token.text.parse() else { return Some(Err(self.expected("a whole number"))) };
+        self.at += 1;
+        Some(Ok(number))
+    }
+
     pub fn if_not_exists(&mut self) -> Result<bool> {
         if !self.take("IF") {
             return Ok(false);

@@ -1,4 +1,5 @@
-//! INSERT of literals and parameters, UPDATE and DELETE by key.
+//! INSERT of literals and parameters, UPDATE and DELETE by key. A table with triggers is left to SQLite: their routines may
+//! write the same table between two rows.
 
 use super::key::{self, Encoded, KeyColumn, KeyValues};
 use super::read::{Condition, Reader, Value, index_of_all};
@@ -50,7 +51,7 @@ pub fn compile_insert(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<In
     };
     reader.word("INTO")?;
     let (info, alias) = reader.table(host)?;
-    if alias.is_some() {
+    if alias.is_some() || info.triggers.is_some() {
         return None;
     }
     let count = info.def.columns.len();
@@ -322,6 +323,9 @@ pub fn compile_update(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<Up
     values.sort_by_key(|(column, _)| *column);
     let conditions = reader.conditions(&info, alias.as_deref())?;
     reader.end()?;
+    if info.triggers.is_some() {
+        return None;
+    }
     Some(Update { target: Target::new(&info, &conditions)?, values, parameters: reader.parameters })
 }
 
@@ -389,6 +393,9 @@ pub fn compile_delete(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<De
     let (info, alias) = reader.table(host)?;
     let conditions = reader.conditions(&info, alias.as_deref())?;
     reader.end()?;
+    if info.triggers.is_some() {
+        return None;
+    }
     Some(Delete { target: Target::new(&info, &conditions)?, parameters: reader.parameters })
 }
 

@@ -1,16 +1,20 @@
-//! Carries out our statements about tables, indexes and views, and shows what there is.
+//! Carries out our statements about tables, indexes, views, triggers and schedules, and shows what there is.
 
 mod bound;
 mod create_table;
 mod drop;
 mod index;
+mod schedule;
 mod script;
 mod show;
+mod trigger;
 mod view;
 
 pub use drop::free_elsewhere;
+pub use schedule::{create_statement as create_schedule_statement, period};
 pub use script::{action_words, create_statement, filter_of};
 pub use show::{index_columns, key_word, method, rows, show_index_name, text};
+pub use trigger::{create_statement as create_trigger_statement, event_words, table_of};
 
 use super::ddl::Ddl;
 use super::error::sql;
@@ -34,6 +38,14 @@ pub fn execute(host: &mut dyn Host, statement: &Ddl) -> Result<Reply> {
         Ddl::DropTable(names) => drop::tables(host, names),
         Ddl::DropIndex(names) => drop::index(host, names),
         Ddl::DropView(names) => view::drop(host, names),
+        Ddl::CreateTrigger(trigger) => trigger::create(host, trigger),
+        Ddl::DropTrigger(names) => trigger::drop(host, names),
+        Ddl::CreateSchedule(schedule) => schedule::create(host, schedule),
+        Ddl::DropSchedule(names) => schedule::drop(host, names),
+        Ddl::ShowTriggers(of) => trigger::show(host, of.as_deref()),
+        Ddl::ShowCreateTrigger(name) => trigger::show_create(host.catalog(), name),
+        Ddl::ShowSchedules => Ok(schedule::show(host)),
+        Ddl::ShowCreateSchedule(name) => schedule::show_create(host.catalog(), name),
         Ddl::Rename(renames) => drop::rename(host, renames),
         Ddl::SetBound(name, options) => bound::set(host, name, options),
         Ddl::ShowTables => Ok(show::tables(host)),
@@ -67,7 +79,7 @@ fn all_or_none<T>(host: &mut dyn Host, body: impl FnOnce(&mut dyn Host) -> Resul
     let (tables, changes) = host.write()?;
     let scope = tables.open_definitions(changes)?;
     let result = body(host);
-    let (tables, changes): (&mut Tables, &mut TableChanges) = host.write()?;
+    let (tables, changes): (&mut Tables, &mut TableChanges) = host.written()?;
     match result {
         Ok(_) => tables.keep(changes, scope),
         Err(_) => tables.undo(changes, scope),

@@ -15,11 +15,12 @@ mod oracle;
 mod plans;
 mod statements;
 mod transactions;
+mod triggers;
 
 use super::Sql;
 use super::control::Control;
 use super::executor::execute;
-use super::run::{Host, Portion, Shape, number_after};
+use super::run::{Fired, Firing, Host, Portion, Shape, number_after};
 use crate::engine::{Engine, Memory, Source, Wanted};
 use crate::error::Result;
 use crate::keyspace::Wants;
@@ -27,7 +28,12 @@ use crate::reply::Reply;
 use crate::table::catalog::{Catalog, TableId};
 use crate::table::datum::{Datum, DatumRef};
 use crate::txn::{TableChanges, Tables, Transaction};
+use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
+
+/// A routine in the place of one of Lua.
+pub type Routine = dyn Fn(&mut TestStore, &Firing<'_>) -> Result<Fired>;
 
 /// Tables and their SQL, without a keyspace.
 pub struct TestStore {
@@ -38,6 +44,8 @@ pub struct TestStore {
     pub transaction: Option<Transaction>,
     /// Rows of the value that every key has.
     pub value: Vec<Vec<Datum>>,
+    /// What the routines of triggers do.
+    pub routines: HashMap<String, Rc<Routine>>,
     clock_ns: u64,
     pub deadline_ns: Option<u64>,
 }
@@ -55,6 +63,7 @@ impl TestStore {
             changes: TableChanges::new(Wants::REDO),
             transaction: None,
             value: Vec::new(),
+            routines: HashMap::new(),
             clock_ns: 0,
             deadline_ns: None,
         }
@@ -163,6 +172,10 @@ impl Host for TestStore {
         let fetched = self.tables.engine().fetch(wanted)()?;
         self.tables.engine_mut().admit(fetched);
         Ok(())
+    }
+    fn fire(&mut self, firing: &Firing<'_>) -> Result<Fired> {
+        let routine = self.routines.get(&firing.trigger.routine).cloned().expect("a routine of the test");
+        routine(self, firing)
     }
     fn table_memory(&self, table: crate::table::catalog::TableId) -> Option<crate::engine::TableMemory> {
         self.tables.engine().memory(table).ok()

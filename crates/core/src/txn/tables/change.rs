@@ -6,6 +6,8 @@ use crate::reply::Blob;
 use crate::table::catalog::{TableDef, TableId, ViewDef};
 use crate::table::library::LibraryDef;
 use crate::table::row_id::RowId;
+use crate::table::schedule::ScheduleDef;
+use crate::table::trigger::TriggerDef;
 use std::sync::Arc;
 
 /// One change of the tables, in the order made.
@@ -54,6 +56,24 @@ pub enum TableChange {
         now: Option<Arc<LibraryDef>>,
         /// What it was.
         before: Option<Arc<LibraryDef>>,
+    },
+    /// A trigger was made or dropped.
+    Trigger {
+        /// Its name.
+        name: String,
+        /// What it is now; None: it is gone.
+        now: Option<Arc<TriggerDef>>,
+        /// What it was.
+        before: Option<Arc<TriggerDef>>,
+    },
+    /// A schedule was made or dropped.
+    Schedule {
+        /// Its name.
+        name: String,
+        /// What it is now; None: it is gone.
+        now: Option<Arc<ScheduleDef>>,
+        /// What it was.
+        before: Option<Arc<ScheduleDef>>,
     },
     /// A table was emptied at once.
     Truncated {
@@ -151,6 +171,25 @@ impl TableChanges {
         self.dirty += 1;
         if !self.wants.is_empty() {
             self.list.push(TableChange::Library { name: name.into(), now, before });
+        }
+    }
+
+    pub(super) fn note_trigger(&mut self, name: &str, now: Option<Arc<TriggerDef>>, before: Option<Arc<TriggerDef>>) {
+        self.dirty += 1;
+        if !self.wants.is_empty() {
+            self.list.push(TableChange::Trigger { name: name.into(), now, before });
+        }
+    }
+
+    pub(super) fn note_schedule(
+        &mut self,
+        name: &str,
+        now: Option<Arc<ScheduleDef>>,
+        before: Option<Arc<ScheduleDef>>,
+    ) {
+        self.dirty += 1;
+        if !self.wants.is_empty() {
+            self.list.push(TableChange::Schedule { name: name.into(), now, before });
         }
     }
 

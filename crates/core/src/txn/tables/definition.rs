@@ -34,6 +34,7 @@ impl Tables {
         self.refuse_if_busy()?;
         let def = self.table(name)?.clone();
         let kept = self.engine.drop_table(def.id)?;
+        self.drop_triggers_of(def.id, changes);
         self.catalog.remove_table(name);
         Ok(changes.note_definition(def.id, None, Some(def), Some(kept)))
     }

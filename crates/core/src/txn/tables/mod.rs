@@ -5,6 +5,7 @@ mod definition;
 mod index_build;
 mod library;
 mod redo;
+mod routine;
 mod scope;
 
 use crate::ds::hash;
@@ -155,6 +156,16 @@ impl Tables {
         for library in self.catalog.libraries.iter() {
             let mut bytes = Vec::new();
             library.encode(&mut bytes);
+            sum = sum.wrapping_add(hash::bytes(&bytes));
+        }
+        for trigger in self.catalog.triggers().iter() {
+            let mut bytes = b"trigger".to_vec();
+            trigger.encode(&mut bytes);
+            sum = sum.wrapping_add(hash::bytes(&bytes));
+        }
+        for schedule in self.catalog.schedules.iter() {
+            let mut bytes = b"schedule".to_vec();
+            schedule.encode(&mut bytes);
             sum = sum.wrapping_add(hash::bytes(&bytes));
         }
         for def in self.catalog.tables() {

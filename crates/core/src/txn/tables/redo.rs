@@ -44,6 +44,14 @@ impl Tables {
             TableChange::Raised { table, before, .. } => self.engine.restore_sequence(table, before),
             TableChange::View { name, before, .. } => self.restore_view(&name, before.as_deref()),
             TableChange::Library { name, before, .. } => self.restore_library(&name, before),
+            TableChange::Trigger { name, before, .. } => {
+                self.restore_trigger(&name, before);
+                Ok(())
+            }
+            TableChange::Schedule { name, before, .. } => {
+                self.restore_schedule(&name, before);
+                Ok(())
+            }
             TableChange::Truncated { table, kept: Some(kept) } => match self.catalog.table_by_id(table).cloned() {
                 Some(def) => self.engine.restore(kept, &def),
                 None => Err(Error::new(Code::Bug, "tables.rs: a table that was emptied is gone")),

@@ -85,6 +85,7 @@ impl Encoder<'_> {
     }
 
     fn array(&mut self, len: i64) -> Result<(), Fault> {
+        self.look()?;
         self.json.push(b'[');
         for position in 1..=len {
             if position > 1 {
@@ -94,16 +95,22 @@ impl Encoder<'_> {
             self.stack.get_element(-1, position.try_into().unwrap_or(0));
             self.value()?;
             self.stack.pop(1);
-            if position % 4096 == 0 && self.stack.shared().watch.is_killed() {
-                return Err(Fault::Reply(super::super::state::KILLED.into()));
+            if position % 4096 == 0 {
+                self.look()?;
             }
         }
         self.json.push(b']');
         Ok(())
     }
 
+    /// An error if the script is to end. A small table that holds itself many times over is written for very long.
+    fn look(&self) -> Result<(), Fault> {
+        if self.stack.shared().must_end() { Err(Fault::Ended) } else { Ok(()) }
+    }
+
     fn object(&mut self) -> Result<(), Fault> {
         let stack = self.stack;
+        self.look()?;
         self.json.push(b'{');
         let mut first = true;
         stack.push_nil();
