@@ -16,7 +16,7 @@ use crate::sql::direct::{Done, Prepared};
 use crate::state::State;
 use crate::table::batch::Batch;
 use crate::table::datum::DatumRef;
-use crate::txn::Effect;
+use crate::txn::{Effect, redo};
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, LazyLock};
@@ -47,7 +47,7 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
     if session.multi.is_some() && !command.spec.flags.contains(Flags::MULTI_CONTROL) {
         return queue(state, session, command, args);
     }
-    let (reply, effect) = perform(state, session, |context| call(context, command, args));
+    let (reply, effect) = perform(state, session, Origin::Client, None, |context| call(context, command, args));
     commit(state, session, effect);
     measure(state, session, command, started_ns, || slowlog::shorten(args));
     answer(session, reply)
@@ -59,16 +59,28 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
 pub(crate) fn perform<R>(
     state: &mut State,
     session: &mut Session,
+    origin: Origin,
+    ready: Option<&[u8]>,
     work: impl FnOnce(&mut Context<'_>) -> R,
 ) -> (R, Effect) {
     let mut effect = state.new_effect();
-    let mut context = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
+    let mut context = Context { state, session, effect: &mut effect, origin, ready };
     match catch_unwind(AssertUnwindSafe(|| work(&mut context))) {
         Ok(result) => (result, effect),
         Err(panic) => {
-            commit_quietly(state, session, effect);
+            keep_after_panic(state, &effect);
             resume_unwind(panic)
         }
+    }
+}
+
+/// Writes down what a command has changed before it panicked. Nobody is told of it, nor triggers.
+#[cold]
+fn keep_after_panic(state: &mut State, effect: &Effect) {
+    state.stats.dirty += effect.dirty();
+    state.journal.record(effect);
+    if effect.tables.dirty > 0 {
+        state.follow_routines();
     }
 }
 
@@ -96,8 +108,8 @@ pub fn statement(
     if let Err(error) = gate(state, session, command) {
         return Some(Err(refuse(state, session, Some(command), error)));
     }
-    let (result, effect) =
-        perform(state, session, |context| super::sql::run_prepared(context, prepared, params, found));
+    let run = |context: &mut Context<'_>| super::sql::run_prepared(context, prepared, params, found);
+    let (result, effect) = perform(state, session, Origin::Client, None, run);
     let result = result.transpose()?;
     count(state, command, result.as_ref().err());
     commit(state, session, effect);
@@ -333,9 +345,10 @@ pub fn commit(state: &mut State, session: &mut Session, effect: Effect) {
 /// [`commit`] without serving waiting sessions, for the one who is serving them.
 #[inline]
 pub fn commit_quietly(state: &mut State, session: &mut Session, mut effect: Effect) {
+    debug_assert!(!effect.is_empty() || !redo::has_redo(&effect), "a change that is not counted has no record");
     if !effect.is_empty() {
         if !effect.keys.events.is_empty() && !state.routines.classes().is_empty() {
-            trigger::fire_keys(state, &mut effect);
+            fire_keys(state, &mut effect);
         }
         if effect.tables.dirty > 0 {
             state.follow_routines();
@@ -347,6 +360,14 @@ pub fn commit_quietly(state: &mut State, session: &mut Session, mut effect: Effe
         if let Some(recorded) = &mut state.recorded {
             recorded.push(effect);
         }
+    }
+}
+
+#[cold]
+fn fire_keys(state: &mut State, effect: &mut Effect) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| trigger::fire_keys(state, effect))) {
+        keep_after_panic(state, effect);
+        resume_unwind(panic);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::tests::Client;
 use super::*;
+use crate::command::context::Origin;
 use crate::env::Xoshiro;
 use crate::env::simulated::{Operation, SimulatedFiles};
 use crate::procedure::payload;
@@ -329,7 +330,7 @@ fn a_panic_in_a_command_leaves_a_log_that_can_be_replayed() {
             dispatch::call(context, dispatch::find(args[0], &args).unwrap(), &args)
         };
         let failed = catch_unwind(AssertUnwindSafe(|| {
-            dispatch::perform(state, &mut nobody, |context| {
+            dispatch::perform(state, &mut nobody, Origin::Client, None, |context| {
                 run("RPUSH|list|a|b", context);
                 run("SQL|INSERT INTO t VALUES (1, 'one')", context);
                 panic!("a test wants this to panic")
