@@ -55,11 +55,11 @@ def test_functions_work_on_keys_and_tables(shop: Any) -> None:
 
 
 def test_what_is_atomic_leaves_nothing_when_it_fails(shop: Any) -> None:
-    with pytest.raises(peryton.Error, match="SOLDOUT ink"):
+    with pytest.raises(peryton.PerytonError, match="SOLDOUT ink"):
         shop.command("FCALL", "reserve", 1, "cart:1", "pen", 2, "ink", 3)
     assert 0 == shop.command("EXISTS", "cart:1")
     assert [5, "none"] == [_text(value) for value in shop.command("FCALL", "look", 0, "pen")]
-    with pytest.raises(peryton.Error, match="SOLDOUT"):
+    with pytest.raises(peryton.PerytonError, match="SOLDOUT"):
         shop.command("EVAL", "return peryton.call('both', KEYS, ARGV)", 1, "cart:1", "pen", 9)
     assert 0 == shop.command("EXISTS", "cart:1")
     assert [[4], [4, "none"]] == [
@@ -83,17 +83,17 @@ def test_values_keep_their_types(shop: Any) -> None:
 def test_errors_of_statements_tell_their_state(shop: Any) -> None:
     state = shop.command("EVAL", "return peryton.psql('INSERT INTO stock VALUES (?, 1, NULL)', 'pen').sqlstate", 0)
     assert "23505" == _text(state)
-    with pytest.raises(peryton.Error, match="42S02 no such table: none"):
+    with pytest.raises(peryton.PerytonError, match="42S02 no such table: none"):
         shop.command("EVAL", "return peryton.sql('SELECT * FROM none')", 0)
 
 
 def test_limits_end_what_takes_too_much(shop: Any) -> None:
     shop.command("CONFIG", "SET", "procedure-call-limit", 50)
-    with pytest.raises(peryton.Error, match="procedure-call-limit"):
+    with pytest.raises(peryton.PerytonError, match="procedure-call-limit"):
         shop.command("EVAL", "while true do redis.pcall('PING') end", 0)
     shop.command("CONFIG", "SET", "procedure-call-limit", 0)
     shop.command("CONFIG", "SET", "procedure-time-limit", 10)
-    with pytest.raises(peryton.Error, match="procedure-time-limit"):
+    with pytest.raises(peryton.PerytonError, match="procedure-time-limit"):
         shop.command("EVAL", "while true do pcall(function() while true do end end) end", 0)
     shop.command("CONFIG", "SET", "procedure-time-limit", 0)
     assert 1 == shop.command("EVAL", "return 1", 0)
