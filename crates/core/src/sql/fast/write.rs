@@ -235,7 +235,7 @@ impl Insert {
             }
             rows.clear();
             self.encode_row(run, row, params, rows)?;
-            if rows.len() > 0 {
+            if !rows.is_empty() {
                 write::insert_encoded(run, &self.info, rows, self.on_conflict)?;
             }
         }
