@@ -2,7 +2,7 @@
 
 use super::context::{Context, Origin};
 use super::room::out_of_memory;
-use super::spec::{Flags, Spec};
+use super::spec::{Flags, Group, Spec};
 use super::table::{Command, TABLE};
 use super::{deliver, room, transact, transaction, trigger, waiting};
 use crate::ds::hash;
@@ -18,6 +18,7 @@ use crate::table::batch::Batch;
 use crate::table::datum::DatumRef;
 use crate::txn::Effect;
 use smallvec::SmallVec;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, LazyLock};
 
 /// Serves one request from a door and commits what it changed.
@@ -46,12 +47,29 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
     if session.multi.is_some() && !command.spec.flags.contains(Flags::MULTI_CONTROL) {
         return queue(state, session, command, args);
     }
-    let mut effect = state.new_effect();
-    let mut context = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
-    let reply = call(&mut context, command, args);
+    let (reply, effect) = perform(state, session, |context| call(context, command, args));
     commit(state, session, effect);
     measure(state, session, command, started_ns, || slowlog::shorten(args));
     answer(session, reply)
+}
+
+/// Does what a session asked for; gives the effect, too. If it panics, what it has changed until then is committed before
+/// the panic goes on (invariant 2): what comes later builds on it, and without it the log could not be replayed.
+#[inline]
+pub(crate) fn perform<R>(
+    state: &mut State,
+    session: &mut Session,
+    work: impl FnOnce(&mut Context<'_>) -> R,
+) -> (R, Effect) {
+    let mut effect = state.new_effect();
+    let mut context = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
+    match catch_unwind(AssertUnwindSafe(|| work(&mut context))) {
+        Ok(result) => (result, effect),
+        Err(panic) => {
+            commit_quietly(state, session, effect);
+            resume_unwind(panic)
+        }
+    }
 }
 
 /// The command that a prepared statement counts as.
@@ -78,9 +96,9 @@ pub fn statement(
     if let Err(error) = gate(state, session, command) {
         return Some(Err(refuse(state, session, Some(command), error)));
     }
-    let mut effect = state.new_effect();
-    let mut context = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
-    let result = super::sql::run_prepared(&mut context, prepared, params, found).transpose()?;
+    let (result, effect) =
+        perform(state, session, |context| super::sql::run_prepared(context, prepared, params, found));
+    let result = result.transpose()?;
     count(state, command, result.as_ref().err());
     commit(state, session, effect);
     measure(state, session, command, started_ns, || slowlog::shorten(&super::sql::words(prepared, params)));
@@ -152,7 +170,7 @@ fn gate(state: &mut State, session: &mut Session, command: &Command) -> Result<(
     if spec.flags.intersects(Flags::WRITE) || session.multi.is_some() {
         check_log(state, session, spec)?;
     }
-    state.journal.check_read(session, state.config.durability, spec.flags.intersects(SEES_DATA))?;
+    state.journal.check_read(session, state.config.durability, || sees_data(spec))?;
     if session.in_subscribed_mode() && !spec.flags.contains(Flags::SUBSCRIBED) {
         return Err(Error::err(format!(
             "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
@@ -163,8 +181,13 @@ fn gate(state: &mut State, session: &mut Session, command: &Command) -> Result<(
     Ok(())
 }
 
-/// What shows data.
-const SEES_DATA: Flags = Flags::READONLY.union(Flags::WRITE).union(Flags::SQL).union(Flags::MAY_REPLICATE);
+/// Does it show data? EXEC shows what was queued when all of it was safe still; and libraries of functions are data.
+#[cold]
+fn sees_data(spec: &Spec) -> bool {
+    const SEES_DATA: Flags = Flags::READONLY.union(Flags::WRITE).union(Flags::SQL).union(Flags::MAY_REPLICATE);
+    spec.flags.intersects(SEES_DATA)
+        || matches!(spec.name, "exec" | "function|list" | "function|dump" | "function|stats")
+}
 
 /// An error if the command writes and the log takes nothing. EXEC does what is in its queue, and SQL is asked when it
 /// writes.
@@ -407,6 +430,9 @@ fn measure(
     let ns = state.advance() - started_ns;
     state.stats.commands += 1;
     state.command_stats[command.id].ns += ns;
+    if command.spec.group == Group::Scripting {
+        state.scripts.time(ns);
+    }
     let threshold = state.config.slowlog_log_slower_than_us;
     if threshold >= 0 && ns >= threshold as u64 * 1000 && !command.spec.flags.contains(Flags::SKIP_SLOWLOG) {
         note_slow(state, session, words(), ns / 1000);

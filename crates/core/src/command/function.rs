@@ -155,7 +155,9 @@ fn call(ctx: &mut Context<'_>, args: &[&[u8]], read_only: bool) -> Result<Reply>
     let mode = script::mode_of(ctx, function.flags, read_only)?;
     let is_atomic = mode.is_atomic;
     let call = Call { words: Some(args), keys, args: rest, is_atomic, ..routine::plain_call(ctx, args[1]) };
-    script::run_as(ctx, mode, |host| functions.call(host, function, &call))
+    let reply = script::run_as(ctx, mode, |host| functions.call(host, function, &call));
+    functions.count_request(function, !matches!(&reply, Ok(reply) if !reply.is_error()));
+    reply
 }
 
 /// CALL of a function: without keys.

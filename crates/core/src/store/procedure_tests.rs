@@ -337,3 +337,45 @@ fn a_pure_function_reaches_no_data() {
     // Called as a function it may read.
     assert_eq!(Reply::Int(1), client.call(&["FCALL_RO", "f", "0"]));
 }
+
+#[test]
+fn routines_are_counted_and_timed() {
+    let client = Client::new();
+    load(&client, CALLS);
+    for _ in 0..3 {
+        client.call(&["FCALL", "set_and_peek", "1", "k", "1"]);
+        client.error(&["FCALL", "outer", "0"]);
+    }
+    let text = "SELECT routine_name, calls, failures, timed, total_us >= max_us, routine_schema FROM \
+                information_schema.routines WHERE calls > 0 ORDER BY routine_name";
+    let Reply::Array(rows) = client.call(&["SQL", text]) else { panic!() };
+    let row = |name: &str, calls, failures, timed| {
+        let name = Reply::Verbatim(*b"txt", name.as_bytes().into());
+        let numbers = [calls, failures, timed, 1].map(Reply::Int);
+        let library = Reply::Verbatim(*b"txt", b"lib"[..].into());
+        Reply::Array([name].into_iter().chain(numbers).chain([library]).collect())
+    };
+    let expected = [
+        row("fails", 3, 3, 0),
+        row("outer", 3, 3, 3),
+        row("peek", 3, 0, 0),
+        row("set", 3, 0, 0),
+        row("set_and_peek", 3, 0, 3),
+    ];
+    assert_eq!(expected.to_vec(), rows[1..].to_vec());
+    let Reply::Verbatim(_, info) = client.call(&["INFO", "routines"]) else { panic!() };
+    let info = String::from_utf8_lossy(&info).into_owned();
+    assert!(info.contains("routine_outer:calls=3,") && info.contains("failed_calls=3,"), "{info}");
+    client.call(&["CONFIG", "RESETSTAT"]);
+    let Reply::Array(rows) = client.call(&["SQL", text]) else { panic!() };
+    assert_eq!(1, rows.len());
+    // Slow requests name the routine, by its name or its SHA-1.
+    client.call(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+    client.call(&["FCALL", "set", "1", "k", "v"]);
+    let Reply::Bulk(sha) = client.call(&["SCRIPT", "LOAD", "return 1"]) else { panic!() };
+    client.call(&["EVALSHA", &String::from_utf8_lossy(&sha), "0"]);
+    let log = format!("{:?}", client.call(&["SLOWLOG", "GET"]));
+    for name in [b"set".as_slice(), &sha] {
+        assert!(log.contains(&format!("{:?}", Reply::bulk(name))), "{log}");
+    }
+}
