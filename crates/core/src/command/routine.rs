@@ -75,7 +75,6 @@ fn count_one(state: &State, max: u64) -> Result<()> {
 ///
 /// # Errors
 /// There is no such function, or what it raised or returned as an error, with its name and line.
-#[allow(dead_code)] // triggers will
 pub(super) fn tell(
     ctx: &mut Context<'_>,
     name: &[u8],
@@ -100,7 +99,6 @@ pub(super) fn tell(
 ///
 /// # Errors
 /// As for [`tell`], or the function is not pure.
-#[allow(dead_code)] // SQL will
 pub(super) fn evaluate(ctx: &mut Context<'_>, name: &[u8], args: &[DatumRef<'_>]) -> Result<Datum> {
     let functions = lend(ctx.state)?;
     let function = functions.find(name).ok_or_else(not_found)?;
