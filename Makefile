@@ -39,15 +39,15 @@ check: .make/build ## format, lint, types, the layers of the core
 	@echo "== format, lint, types, layers"
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	$(BIN)/ruff format --check python tests tools
-	$(BIN)/ruff check python tests tools
+	$(BIN)/ruff format --check python tests tools examples
+	$(BIN)/ruff check python tests tools examples
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_stubs.py
 
 format: .make/venv ## rewrite the sources in the house format
 	cargo fmt --all
-	$(BIN)/ruff format python tests
-	$(BIN)/ruff check --fix python tests
+	$(BIN)/ruff format python tests examples
+	$(BIN)/ruff check --fix python tests examples
 
 bench: .make/build .make/bench ## measure Peryton beside Redis and Valkey, short form (under five minutes)
 	@exec $(BIN)/peryton bench --quick $(ARGS)

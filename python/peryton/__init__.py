@@ -9,7 +9,7 @@ db.command("ZADD", "board", 10, "hind")
 db.redis().zrange("board", 0, -1)          # a real redis-py client
 """
 
-from peryton._core import Server, __version__
+from peryton._core import Loading, Server, __version__
 from peryton.client import DEFAULT_PORT
 from peryton.database import Database, Table, connect, open
 from peryton.exceptions import (
@@ -20,8 +20,10 @@ from peryton.exceptions import (
     ForkError,
     InternalError,
     LimitError,
+    LoadingError,
     NetworkError,
     PerytonError,
+    ProcedureError,
     ReadOnlyError,
     ReplyError,
     ScriptError,
@@ -32,6 +34,7 @@ from peryton.exceptions import (
     WaitTimeoutError,
     WrongTypeError,
 )
+from peryton.procedures import Handle, procedure
 from peryton.results import Rows
 from peryton.transactions import Transaction
 
@@ -43,10 +46,14 @@ __all__ = [
     "ConstraintError",
     "Database",
     "ForkError",
+    "Handle",
     "InternalError",
     "LimitError",
+    "Loading",
+    "LoadingError",
     "NetworkError",
     "PerytonError",
+    "ProcedureError",
     "ReadOnlyError",
     "ReplyError",
     "Rows",
@@ -63,4 +70,5 @@ __all__ = [
     "__version__",
     "connect",
     "open",
+    "procedure",
 ]

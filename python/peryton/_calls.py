@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
@@ -88,6 +89,20 @@ def _plain_value(value: Value) -> Any:
     """A value as int, float, str or bytes."""
     plain = _bind(value)[1]
     return bytes(plain) if isinstance(plain, bytearray | memoryview) else plain
+
+
+def call(procedure: str | Callable[..., Any], args: Sequence[Any]) -> Call[Any]:
+    """A procedure with its arguments, by its name or, where that is the same, by the function itself."""
+    name = procedure if isinstance(procedure, str) else _name_of(procedure)
+    bound = [_bind(json.dumps(arg) if isinstance(arg, list | tuple | dict) else arg) for arg in args]
+    return Call(("CALL.BIND", "".join(letter for letter, _ in bound), name, *(value for _, value in bound)), _as_is)
+
+
+def _name_of(procedure: Callable[..., Any]) -> str:
+    # Not above: a procedure's handle needs this module.
+    from peryton.procedures import mark
+
+    return mark.of(procedure).name
 
 
 # --- the row API --------------------------------------------------------------------------------------------------

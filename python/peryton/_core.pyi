@@ -7,17 +7,21 @@ from peryton._resp import Argument
 
 __all__ = [
     "LoadControl",
+    "Loading",
+    "Procedures",
     "Responder",
     "Rows",
     "Server",
     "Session",
     "Statements",
     "Store",
+    "Worker",
     "__version__",
     "check",
     "close_all",
     "load",
     "pack",
+    "restore",
 ]
 
 __version__: str
@@ -43,8 +47,14 @@ class Store:
     ) -> Server:
         """Opens a RESP door; port 0 takes a free one, and an empty host opens no TCP port."""
 
+    def take_over(self, door: Loading) -> Server:
+        """Serves at a door that was open while the store was not: clients that have come stay connected."""
+
     def statements(self, db: int = 0) -> Statements:
         """What runs statements in the keyspace `db`."""
+
+    def procedures(self) -> Procedures:
+        """The Python procedures of the store."""
 
     def close(self) -> None:
         """Stops its servers, ends its sessions' waits and closes the store; once is enough."""
@@ -56,6 +66,55 @@ class Store:
     @property
     def path(self) -> str | None:
         """The data directory; None for a store in memory."""
+
+@final
+class Procedures:
+    """The Python procedures of a store."""
+
+    def declare(self, routines: Sequence[tuple[str, bool, int, str, str]]) -> None:
+        """Makes these the procedures: name, whether it only reads, retries, signature and description of each."""
+
+    def worker(self, stopped: type[BaseException], start_thread: Callable[[], object]) -> Worker:
+        """What the calling thread runs procedures with.
+
+        `stopped` is the exception that ends one from outside, and `start_thread` is called when a thread does not come
+        back from one.
+        """
+
+@final
+class Worker:
+    """What a thread runs procedures with."""
+
+    def next(self) -> tuple[str | None, Session, list[Any], bool] | None:
+        """The next call: the procedure's name (None: load all anew), its session, its arguments, and whether these are
+        words without types. None: the thread is to end.
+        """
+
+    def finish(self, value: object) -> tuple[str | None, Session, list[Any], bool] | None:
+        """Ends the current call with what its procedure gave, and gives the next one."""
+
+    def fail(self, text: str, retry: bool) -> tuple[str | None, Session, list[Any], bool] | None:
+        """Ends the current call with an error, text that begins with its code, and gives the next one.
+
+        `retry`: it was a conflict, after which running the procedure again may help.
+        """
+
+@final
+class Loading:
+    """A RESP door whose store is still being opened: clients hear that it is loading."""
+
+    def __new__(
+        cls, host: str = "127.0.0.1", port: int = 0, *, unixsocket: str | None = None, password: str | None = None
+    ) -> Loading: ...
+    def tell(self, done: int, total: int) -> None:
+        """Hears how far the loading is, in bytes."""
+
+    def close(self) -> None:
+        """Closes it, unless a store has it; once is enough."""
+
+    @property
+    def port(self) -> int:
+        """Its TCP port; 0 when there is none, or a store has it."""
 
 @final
 class Statements:
@@ -137,6 +196,9 @@ class Session:
     def close(self) -> None:
         """Ends the session and any wait in it."""
 
+    def leave(self) -> None:
+        """As `close`, but does not wait for whoever uses the store; for an event loop."""
+
     @property
     def closed(self) -> bool:
         """Whether the session has ended."""
@@ -175,6 +237,12 @@ def check(
     path: str, *, repair: bool = False, progress: Callable[[str, int, int], object] | None = None
 ) -> dict[str, Any]:
     """What a directory holds that no store has open; with `repair`, a damaged log is cut where the damage is."""
+
+def restore(source: str, target: str, *, progress: Callable[[str, int, int], object] | None = None) -> dict[str, Any]:
+    """Puts what a directory holds into another one, which must not exist, as a store of its own.
+
+    Gives what `check` gives. If something is wrong, or there are no data, nothing is made.
+    """
 
 def close_all() -> None:
     """Closes every open store of this process; runs at the interpreter's exit."""

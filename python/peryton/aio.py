@@ -6,7 +6,7 @@
         rows = await db.sql("SELECT 1 AS one")
 
 Remote, it speaks over asyncio's streams. Embedded, each call runs on a worker thread, so the event loop never waits
-for the store; cancelling a task ends its wait in a blocking command.
+for the store or the disk; cancelling a task ends its wait in a blocking command.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from peryton._links import Birth, LeftOpen
 from peryton._resp import Argument
 from peryton.client import Address
 from peryton.exceptions import ClosedError, ConflictError, NetworkError, ReplyError, WaitTimeoutError
+from peryton.procedures import registry
 from peryton.results import Rows
 
 if TYPE_CHECKING:
     import redis.asyncio
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 THREADS_MAX = 64
 """Most calls of one embedded `aio.Database` that run or wait at once; more wait for a thread."""
@@ -62,7 +64,8 @@ class _ThreadLink:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def close(self) -> None:
-        self._session.close()
+        # Not `close`, which waits for a script that has the store.
+        self._session.leave()
 
 
 class _StreamLink:
@@ -141,7 +144,14 @@ class _StreamLink:
 class Database:
     """A store, embedded (`aio.open`) or remote (`aio.connect`), for the tasks of one event loop."""
 
-    def __init__(self, *, store: _core.Store | None = None, address: Address | None = None, db: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        store: _core.Store | None = None,
+        address: Address | None = None,
+        db: int = 0,
+        procedure_threads: int = registry.THREADS,
+    ) -> None:
         if (store is None) == (address is None):
             raise TypeError("a Database has either a store or an address: use aio.open() or aio.connect()")
         self._store = store
@@ -149,6 +159,7 @@ class Database:
         self._db = db
         self._idle: list[_AsyncLink] = []
         self._threads = ThreadPoolExecutor(THREADS_MAX, "peryton") if store is not None else None
+        self._procedures = None if store is None else registry.Registry(store.procedures(), procedure_threads)
         self._servers: list[_core.Server] = []
         self._birth = Birth()
         self._closed = False
@@ -195,6 +206,21 @@ class Database:
                     raise
         raise ValueError("retries is a number from 0 on")
 
+    async def call(self, procedure: str | Callable[..., Any], *args: Any) -> Any:
+        """Calls a procedure, as `peryton.Database.call`."""
+        return await self._run(_calls.call(procedure, args))
+
+    def register(self, function: Callable[..., Any]) -> None:
+        """Makes a plain function a procedure of this embedded store, as `peryton.Database.register`."""
+        if self._procedures is None:
+            raise TypeError("this store is remote: its server loads procedures (peryton serve --procedures)")
+        self._procedures.register(function)
+
+    def procedure(self, function: F) -> F:
+        """As a decorator: makes a plain function a procedure of this embedded store."""
+        self.register(function)
+        return function
+
     def redis(self, **options: Any) -> redis.asyncio.Redis:
         """An asyncio redis-py client of this store.
 
@@ -235,11 +261,10 @@ class Database:
         self._closed = True
         while self._idle:
             self._idle.pop().close()
-        for server in self._servers:
-            server.stop()
-        self._servers.clear()
         if self._store is not None and self._threads is not None:
-            self._store.close()
+            # It waits for the disk and the servers. Not on `_threads`, where calls may wait for the end of the store.
+            await asyncio.to_thread(self._store.close)
+            self._servers.clear()
             self._threads.shutdown(wait=False)
 
     @property
@@ -433,11 +458,12 @@ async def open(
     durability: str | None = None,
     maxmemory: int = 0,
     db: int = 0,
+    procedure_threads: int = registry.THREADS,
 ) -> Database:
     """Opens a store in this process, as `peryton.open`."""
     where = None if path is None else os.fspath(path)
     store = await asyncio.to_thread(_core.Store, where, durability=durability, maxmemory=maxmemory)
-    return Database(store=store, db=db)
+    return Database(store=store, db=db, procedure_threads=procedure_threads)
 
 
 async def connect(

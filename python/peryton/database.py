@@ -12,6 +12,7 @@ from peryton._calls import Call, Parameters, Record, Value
 from peryton._links import Link, Pool
 from peryton._resp import Argument
 from peryton.client import Address, SocketLink
+from peryton.procedures import Handle, registry
 from peryton.results import Rows
 from peryton.transactions import Transaction
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import redis
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Database:
@@ -28,7 +30,14 @@ class Database:
     Not usable in a forked child: open or connect there again.
     """
 
-    def __init__(self, *, store: _core.Store | None = None, address: Address | None = None, db: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        store: _core.Store | None = None,
+        address: Address | None = None,
+        db: int = 0,
+        procedure_threads: int = registry.THREADS,
+    ) -> None:
         if (store is None) == (address is None):
             raise TypeError("a Database has either a store or an address: use peryton.open() or peryton.connect()")
         self._store = store
@@ -36,6 +45,7 @@ class Database:
         self._db = db
         self._pool = Pool(_link_maker(store, address, db))
         self._servers: list[_core.Server] = []
+        self._procedures = None if store is None else registry.Registry(store.procedures(), procedure_threads)
         self._statements = store.statements(db) if store is not None else None
         if self._statements is not None:
             # An embedded store runs statements without a Python frame in between: twice as fast for one row.
@@ -87,6 +97,13 @@ class Database:
         """
         return transactions.run(lambda: self.transaction(read_only=read_only), work, retries)
 
+    def call(self, procedure: str | Callable[..., Any], *args: Any) -> Any:
+        """Calls a procedure, Python's or that of a Lua library, and gives what it gives.
+
+        Arguments are values as in `sql`, and lists and dictionaries, which travel as JSON.
+        """
+        return self._run(_calls.call(procedure, args))
+
     def redis(self, **options: Any) -> redis.Redis:
         """A redis-py client of this store; `options` are those of `redis.Redis` (decode_responses, protocol, ...)."""
         if self._store is not None:
@@ -95,6 +112,32 @@ class Database:
             return embedded_client(self._store, db=options.pop("db", self._db), **options)
         assert self._address is not None
         return remote_client(self._address, options)
+
+    # --- procedures -----------------------------------------------------------------------------------------------
+
+    def register(self, function: Callable[..., Any]) -> None:
+        """Makes a function a procedure of this embedded store, in the place of the one with its name.
+
+        Its first parameter is the `Handle`. Without `@peryton.procedure` it has that one's defaults.
+        """
+        self._registry().register(function)
+
+    def procedure(self, function: F) -> F:
+        """As a decorator: makes a function a procedure of this embedded store."""
+        self.register(function)
+        return function
+
+    def load_procedures(self, *modules: str) -> list[str]:
+        """Loads the procedures of modules, each `module` or `module:name,name`; gives their names.
+
+        `PROCEDURE RELOAD` loads them anew.
+        """
+        return self._registry().load(modules)
+
+    def _registry(self) -> registry.Registry:
+        if self._procedures is None:
+            raise TypeError("this store is remote: its server loads procedures (peryton serve --procedures)")
+        return self._procedures
 
     # --- the handle -----------------------------------------------------------------------------------------------
 
@@ -114,6 +157,18 @@ class Database:
             raise TypeError("this store is remote and is served already")
         path = None if unixsocket is None else os.fspath(unixsocket)
         server = self._store.serve(host, port, unixsocket=path, password=password)
+        self._servers.append(server)
+        return server
+
+    def serve_at(self, door: _core.Loading) -> _core.Server:
+        """Serves this embedded store at a door that was opened before it: clients that have come stay connected.
+
+        Until now they heard LOADING. `door = peryton.Loading("127.0.0.1", 7379)`, then `peryton.open(directory,
+        progress=lambda phase, done, total: door.tell(done, total)).serve_at(door)`.
+        """
+        if self._store is None:
+            raise TypeError("this store is remote and is served already")
+        server = self._store.take_over(door)
         self._servers.append(server)
         return server
 
@@ -174,7 +229,7 @@ def _link_maker(store: _core.Store | None, address: Address | None, db: int) -> 
 class Table:
     """The rows of one table by primary key, without SQL."""
 
-    def __init__(self, database: Database | Transaction, name: str) -> None:
+    def __init__(self, database: Database | Transaction | Handle, name: str) -> None:
         self.name = name
         self._database = database
 
@@ -224,6 +279,7 @@ def open(
     debug_commands: bool = False,
     progress: Callable[[str, int, int], object] | None = None,
     db: int = 0,
+    procedure_threads: int = registry.THREADS,
 ) -> Database:
     """Opens a store in this process: in a directory, or in memory only when there is no `path`.
 
@@ -233,12 +289,13 @@ def open(
     within a second) or `none` (no log at all; SAVE writes). `progress(phase, done, total)` hears how far reading the
     directory is: phase is "checkpoint" or "log", the others are bytes. `maxmemory` limits the bytes of keys and rows
     (0: no limit); `db` is the keyspace that commands use, 0 to 15. `debug_commands` allows DEBUG, which is for tests.
+    `procedure_threads` run Python procedures, once there are some.
     """
     where = None if path is None else os.fspath(path)
     store = _core.Store(
         where, durability=durability, maxmemory=maxmemory, debug_commands=debug_commands, progress=progress
     )
-    return Database(store=store, db=db)
+    return Database(store=store, db=db, procedure_threads=procedure_threads)
 
 
 def connect(

@@ -13,6 +13,7 @@ PerytonError
     ├── ConflictError       a transaction lost against another; running it again may succeed
     ├── TransactionAborted  EXEC after a request that was refused when queued
     ├── AuthError           not authenticated, a wrong password, or not allowed
+    ├── ProcedureError      a Python procedure failed, or was called with the wrong arguments
     ├── ScriptError         an unknown script, a script past its time, nothing to kill
     ├── ReadOnlyError       a write where only reads are allowed
     ├── LimitError          a limit was reached: memory, size, count or depth
@@ -154,10 +155,27 @@ class AuthError(ReplyError):
     """
 
 
+class ProcedureError(ReplyError):
+    """A Python procedure raised an exception, or its arguments or what it gave do not fit; what it did is undone.
+
+    Solution: the message names the procedure, and the exception with its place or the parameter.
+    """
+
+    def __init__(self, message: str = "", code: str = "PROCEDURE") -> None:
+        super().__init__(message, code)
+
+
 class ScriptError(ReplyError):
     """An unknown script, a script past its time limit, or nothing to kill.
 
     Solution: NOSCRIPT: send it with EVAL or SCRIPT LOAD again; BUSY: wait, or SCRIPT KILL.
+    """
+
+
+class LoadingError(ReplyError):
+    """The server still reads its data, and answers nothing but INFO.
+
+    Solution: wait and connect again; INFO persistence tells how far it is.
     """
 
 
@@ -206,8 +224,10 @@ _CLASSES: dict[str, type[ReplyError]] = {
     "NOAUTH": AuthError,
     "WRONGPASS": AuthError,
     "NOPERM": AuthError,
+    "PROCEDURE": ProcedureError,
     "NOSCRIPT": ScriptError,
     "BUSY": ScriptError,
+    "LOADING": LoadingError,
     "UNKILLABLE": ScriptError,
     "NOTBUSY": ScriptError,
     "READONLY": ReadOnlyError,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import peryton
-from peryton import Database
+from peryton import Database, _core
 from tests.durability.serving import serve
 from tests.support.resp import Connection, ConnectionClosed, Simple
 
@@ -246,6 +246,62 @@ def test_a_backup_is_a_data_directory(tmp_path: Path) -> None:
         check(db)
     with peryton.open(tmp_path / "copy") as db:
         check(db)
+
+
+def test_a_data_directory_is_restored_with_its_log(tmp_path: Path) -> None:
+    with peryton.open(tmp_path / "data", durability="sync") as db:
+        db.command("SET", "saved", 1)
+        db.command("SAVE")
+        fill(db)
+        busy = peryton_cli("restore", str(tmp_path / "data"), str(tmp_path / "no"))
+        assert busy.returncode != 0
+        assert "is open in process" in busy.stderr
+    restored = peryton_cli("restore", str(tmp_path / "data"), str(tmp_path / "deep" / "new"))
+    assert restored.returncode == 0, restored.stderr
+    assert [file.suffix for file in (tmp_path / "deep" / "new").iterdir() if file.name != "LOCK"] == [".ckp"]
+    with peryton.open(tmp_path / "deep" / "new") as db:
+        check(db)
+        assert db.command("GET", "saved") == b"1"
+    (tmp_path / "empty").mkdir()
+    for source in ("empty", "damaged"):
+        if source == "damaged":
+            (tmp_path / "data").rename(tmp_path / source)
+            (checkpoint,) = (tmp_path / source).glob("*.ckp")
+            checkpoint.write_bytes(checkpoint.read_bytes()[:-1])
+        nothing = peryton_cli("restore", str(tmp_path / source), str(tmp_path / "no"))
+        assert nothing.returncode == 1
+        assert source in nothing.stderr
+        assert not (tmp_path / "no").exists()
+
+
+def test_a_reply_that_was_looked_for_is_shown_when_it_is_safe(tmp_path: Path) -> None:
+    store = _core.Store(str(tmp_path), durability="interval")
+    reader, writer = store.session(), store.session()
+    assert reader.execute(("DURABILITY", "SYNC")) == "OK"
+    for number in range(20):
+        reader.send([("BLPOP", "list", 0)])
+        writer.execute(("RPUSH", "list", number))
+        while not reader.pending(0.0):
+            pass
+        assert reader.receive()[1] == [b"list", b"%d" % number]
+        lines = writer.execute(("INFO", "persistence")).splitlines()
+        info = dict(line.split(":", 1) for line in lines if ":" in line)
+        assert info["log_durable_lsn"] == info["log_lsn"]
+    store.close()
+
+
+def test_what_a_dropped_store_holds_is_kept_when_the_interpreter_ends(tmp_path: Path) -> None:
+    program = """
+import sys, peryton
+def work(n):
+    db = peryton.open(sys.argv[1])
+    for key in range(n):
+        db.command("SET", key, "x" * 1000)
+work(3000)
+"""
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
+    with peryton.open(tmp_path) as db:
+        assert db.command("DBSIZE") == 3000
 
 
 def the_log(folder: Path) -> Path:

@@ -54,6 +54,25 @@ def test_a_waiting_task_delays_no_other(with_database: Any) -> None:
     with_database(work)
 
 
+def test_who_leaves_does_not_wait_for_whoever_has_the_store() -> None:
+    async def work() -> None:
+        async with await aio.open() as store:
+            endless = asyncio.create_task(store.command("EVAL", "while true do end", 0))
+            await asyncio.sleep(0.1)
+            endless.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await endless
+            while True:
+                try:
+                    await store.command("SCRIPT", "KILL")
+                    break
+                except peryton.ReplyError:
+                    await asyncio.sleep(0.01)
+            assert await store.command("PING") == "PONG"
+
+    asyncio.run(asyncio.wait_for(work(), 30))
+
+
 def test_a_cancelled_task_stops_waiting(with_database: Any) -> None:
     async def work(database: aio.Database) -> None:
         waiting = asyncio.create_task(database.command("BLPOP", "q", 0))

@@ -73,6 +73,23 @@ def test_commands_from_the_command_line() -> None:
     assert (done.stderr, done.returncode) == ("", 0)
 
 
+def test_routines_are_loaded_called_and_timed(tmp_path: Path) -> None:
+    library = "#!lua name=sums\nredis.register_function('add', function(keys, args) return args[1] + args[2] end)"
+    (tmp_path / "sums.lua").write_text(library)
+    script = (
+        f"\\load {tmp_path}/sums.lua\nCALL add 20 22\n\\time 20 CALL add 1 2\n"
+        "\\time 3 SELECT 7;\n\\load nowhere.lua\n\\time x\n"
+    )
+    done = run("shell", stdin=script)
+    lines = done.stdout.splitlines()
+    assert lines[:3] == ["sums: add", "(integer) 42", "(integer) 3"]
+    assert re.fullmatch(r"20 times: fastest [\d.]+ µs, median .*, p99 .*s", lines[3])
+    assert any(line.startswith("3 times: ") for line in lines)
+    assert "cannot read 'nowhere.lua': No such file or directory" in done.stdout
+    assert "\\time wants a number of times" in done.stdout
+    assert done.returncode == 1
+
+
 def test_commands_from_standard_input(store: peryton.Database) -> None:
     address = store.serve().address
     done = run("shell", address, stdin="SET k 1\n\n# a remark\nINCR k\nSELECT 3\nEXISTS k\n")

@@ -143,7 +143,8 @@ def _answers(server: Server) -> bool:
     while time.monotonic() < deadline and not server.died():
         try:
             with Connection(server.port, timeout=1) as connection:
-                if b"process_id:%d\r\n" % server.process.pid in bytes(connection("INFO", "server")):
+                info = bytes(connection("INFO"))
+                if b"process_id:%d\r\n" % server.process.pid in info and b"\nloading:0\r\n" in info:
                     return True
         except (OSError, ConnectionClosed):
             pass

@@ -17,6 +17,8 @@ pub enum Code {
     NoScript,
     /// A script or procedure has run past its soft limit; only its killing is served.
     Busy,
+    /// What the store keeps is still being read.
+    Loading,
     /// The killed script has written already, so it may only be ended with the store.
     Unkillable,
     /// No script is running.
@@ -67,6 +69,7 @@ impl Code {
             Code::WrongType => "WRONGTYPE",
             Code::NoScript => "NOSCRIPT",
             Code::Busy => "BUSY",
+            Code::Loading => "LOADING",
             Code::Unkillable => "UNKILLABLE",
             Code::NotBusy => "NOTBUSY",
             Code::NoAuth => "NOAUTH",

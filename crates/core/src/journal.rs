@@ -7,6 +7,7 @@ use crate::txn::{Effect, redo};
 use crate::wal::{Condition, Log, Lsn};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The store's log. Without one there is nothing to wait for.
 pub struct Journal {
@@ -31,8 +32,10 @@ pub struct Saves {
     pub dirty_at: u64,
     /// How the last one ended; None: well.
     pub failed: Option<String>,
-    /// When one was last begun, seconds since 1970.
-    pub tried_s: i64,
+    /// When one was last begun, or the store opened, on the steady clock, nanoseconds.
+    pub tried_ns: u64,
+    /// How old the last one was when the store was opened, until one is begun.
+    pub age_when_opened: Duration,
     /// Changes there had been when the one that runs began.
     pub dirty_at_begin: u64,
     /// One is being made.

@@ -86,7 +86,7 @@ pub const NESTING_MAX: usize = 16;
 /// Most triggers of a store.
 pub const TRIGGERS_MAX: usize = 10_000;
 /// Most triggers that fire each other, on rows as on keys: each takes a part of the thread's stack.
-pub const TRIGGER_DEPTH_MAX: usize = 8;
+pub const TRIGGER_DEPTH_MAX: usize = 7;
 /// Most events of keys that the triggers of one request may make.
 pub const TRIGGER_EVENTS_MAX: usize = 100_000;
 /// Most schedules of a store.
@@ -122,6 +122,10 @@ pub const SCRIPT_DATA_DEPTH_MAX: usize = 1000;
 pub const SCRIPT_CALLBACKS_MAX: usize = 100;
 /// Most values that one call of `struct.unpack` gives (Lua's limit for a function's stack is 8000).
 pub const SCRIPT_RESULTS_MAX: i32 = 7900;
+/// Calls of procedures outside of the store that may wait for a thread.
+pub const PROCEDURES_WAITING_MAX: usize = 1000;
+/// Threads for such procedures.
+pub const PROCEDURE_THREADS_MAX: usize = 64;
 /// Most bytes queued between MULTI and EXEC.
 pub const MULTI_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most rows that one transaction of BEGIN may write.

@@ -124,6 +124,8 @@ pub struct Session {
     pub durability: Option<Durability>,
     /// What the reply to the request just served promises, if that chose (BEGIN DURABILITY).
     pub promise: Option<Durability>,
+    /// It is that of a running procedure, whose transaction nobody else ends.
+    pub in_procedure: bool,
     /// The transaction that BEGIN opened.
     pub transaction: Option<Box<Transaction>>,
     /// Watched keys with the version each had.
@@ -174,6 +176,7 @@ impl Session {
             multi: None,
             durability: None,
             promise: None,
+            in_procedure: false,
             transaction: None,
             watched: HashMap::new(),
             channels: BTreeSet::new(),

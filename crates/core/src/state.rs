@@ -1,5 +1,9 @@
 //! All mutable state of a store, which whoever holds the baton may change (invariant 1).
 
+mod routines;
+
+pub use routines::Routines;
+
 use crate::config::Config;
 use crate::env::{Env, Xoshiro};
 use crate::error::{Code, Error};
@@ -7,6 +11,7 @@ use crate::journal::Journal;
 use crate::keyspace::{EventClass, Keyspace, Wants};
 use crate::limits;
 use crate::meter::Meter;
+use crate::procedure::external::Externals;
 use crate::procedure::{Scripts, Watch};
 use crate::pubsub::PubSub;
 use crate::readers::Readers;
@@ -100,6 +105,10 @@ pub struct State {
     pub command_stats: Vec<CommandStats>,
     /// Scripts and the interpreter that runs them.
     pub scripts: Scripts,
+    /// Triggers and schedules.
+    pub routines: Routines,
+    /// Procedures that run outside of the store.
+    pub externals: Externals,
     /// Long reads, which run in other threads.
     pub readers: Readers,
     /// The statement that holds the store, as others see it.
@@ -163,6 +172,8 @@ impl State {
             stats: Stats::default(),
             command_stats: vec![CommandStats::default(); commands],
             scripts: Scripts::default(),
+            routines: Routines::default(),
+            externals: Externals::default(),
             readers: Readers::default(),
             statement_watch: Arc::default(),
             request_rate: Meter::default(),
@@ -255,6 +266,14 @@ impl State {
     /// Classes of events that somebody may listen to.
     #[inline]
     pub fn events_wanted(&self) -> EventClass {
-        self.config.notify.effective()
+        self.config.notify.effective() | self.routines.classes()
+    }
+
+    /// Follows the catalog's triggers and schedules.
+    #[inline]
+    pub fn follow_routines(&mut self) {
+        if !self.routines.is_current(&self.tables.catalog) {
+            self.routines.follow(&self.tables.catalog, self.monotonic_ns);
+        }
     }
 }

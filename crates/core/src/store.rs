@@ -7,12 +7,15 @@ mod checkpointing;
 mod crash_tests;
 mod durable;
 #[cfg(test)]
+mod external_tests;
+#[cfg(test)]
 mod function_tests;
 mod overrun;
 #[cfg(test)]
 mod procedure_fuzz_tests;
 #[cfg(test)]
 mod procedure_tests;
+mod procedures;
 mod reading;
 #[cfg(test)]
 mod reading_tests;
@@ -21,6 +24,8 @@ mod redis_tests;
 #[cfg(test)]
 mod rollback_tests;
 #[cfg(test)]
+mod saving_tests;
+#[cfg(test)]
 mod sql_keys_tests;
 #[cfg(test)]
 mod tests;
@@ -28,23 +33,27 @@ mod tests;
 mod transaction_model_tests;
 #[cfg(test)]
 mod transaction_tests;
+#[cfg(test)]
+mod trigger_oracle_tests;
+#[cfg(test)]
+mod trigger_tests;
 
 pub use crate::command::dispatch::is_short;
 pub use crate::command::is_statement;
+pub use crate::procedure::external::{Job, Routine, Runner, Task};
 pub use crate::recovery::{Phase, Report, Step};
 pub use crate::sql::direct::{Done, Prepared};
 pub use crate::sql::packed::put as pack;
 pub use crate::table::batch::Batch;
-pub use crate::table::datum::DatumRef as Value;
+pub use crate::table::datum::{Datum as Argument, DatumRef as Value};
 pub use crate::wal::{Condition, Log, Lsn};
-pub use durable::{Progress, check};
+pub use durable::{Progress, check, restore};
 pub use overrun::Overrun;
 
-use crate::command::{self, connection, dispatch, room, table, transact, waiting};
+use crate::command::{self, connection, dispatch, room, schedule, table, transact, trigger, waiting};
 use crate::directory::Directory;
 use crate::env::{Env, Files, SystemEnv};
 use crate::error::{Code, Error, Result};
-use crate::limits;
 use crate::memory;
 use crate::readers::Readers;
 use crate::reply::Reply;
@@ -94,10 +103,22 @@ struct Shared {
     reader_threads: Mutex<Vec<JoinHandle<()>>>,
     housekeeper: Arc<Housekeeper>,
     closed: AtomicBool,
+    /// Held by who closes the store.
+    closing: Mutex<()>,
     /// Ours until the store is closed.
     directory: Mutex<Option<Directory>>,
     log: Option<Log>,
     saver: Arc<Saver>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Whoever drops a store without closing it has heard of no error, and here is nobody who could be told. But the
+        // directory must be ours until the log has ended.
+        if let Some(log) = &self.log {
+            let _ = log.close();
+        }
+    }
 }
 
 /// The thread that expires keys and ends waits, and how to wake it.
@@ -132,6 +153,7 @@ impl Store {
             .map(|files| durable::open(files, durability, options.log, options.progress, &mut state))
             .transpose()?;
         command::function::prepare(&mut state);
+        state.follow_routines();
         let shared = Shared {
             overrun: Overrun::new(&state, opened),
             readers: state.readers.clone(),
@@ -139,6 +161,7 @@ impl Store {
             state: Mutex::new(state),
             housekeeper: Arc::default(),
             closed: AtomicBool::new(false),
+            closing: Mutex::new(()),
             directory: Mutex::new(directory),
             log: data.as_ref().and_then(|data| data.log.clone()),
             saver: Arc::default(),
@@ -182,7 +205,7 @@ impl Store {
     /// The log has failed: nobody knows whether the change survives.
     pub fn keep(&self, promise: Lsn) -> Result<()> {
         let Some(log) = &self.shared.log else { return Ok(()) };
-        while log.queued_bytes() > limits::LOG_QUEUE_BYTES_MAX && log.condition() != Condition::Failed {
+        while log.is_behind() {
             std::thread::sleep(LOG_PAUSE);
         }
         if promise == 0 {
@@ -199,8 +222,10 @@ impl Store {
         self.shared.closed.load(Ordering::Acquire)
     }
 
-    /// Ends the store: its sessions are closed, its threads end. Closing twice is allowed.
+    /// Ends the store: its sessions are closed, its threads end. Closing twice is allowed; whoever comes second waits for
+    /// the first, as what he would do next may be to end the process. Not to be called by the store's own threads.
     pub fn close(&self) {
+        let _one_at_a_time = self.shared.closing.lock();
         if self.shared.closed.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -358,10 +383,13 @@ impl<'a> Baton<'a> {
         dispatch::commit_alone(state, effect);
         state.keyspace.shared.coarse_ms = now_ms;
         let evicting = room::keep_house(state);
+        trigger::keep_house(state);
+        let due = schedule::keep_house(state);
         if slice == 10 || evicting {
             return Duration::from_millis(1);
         }
         let until_next = next.map_or(HOUSEKEEPING_MS as i64, |deadline| deadline - state.clock.now_ms);
+        let until_next = due.map_or(until_next, |until_due| until_due.min(until_next));
         Duration::from_millis(until_next.clamp(1, HOUSEKEEPING_MS as i64) as u64)
     }
 
@@ -460,7 +488,8 @@ impl Drop for Active<'_> {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
         // The housekeeper may sleep past a deadline that has just been set.
-        if session.blocked.as_ref().is_some_and(|waiting| waiting.deadline_ms.is_some()) {
+        let waits = session.blocked.as_ref().is_some_and(|waiting| waiting.deadline_ms.is_some());
+        if std::mem::take(&mut self.state.routines.alarm) || waits {
             self.housekeeper.ring();
         }
         self.state.sessions.insert(session.id, session);

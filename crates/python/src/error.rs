@@ -32,6 +32,13 @@ pub fn forked(py: Python<'_>) -> PyErr {
     of_class(py, &CLASS, "ForkError", text)
 }
 
+/// ProcedureError: another handle of the store that a procedure runs in was used there.
+pub fn inside(py: Python<'_>) -> PyErr {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let text = "a procedure works through its own handle: what another handle of the store does is no part of it";
+    of_class(py, &CLASS, "ProcedureError", text)
+}
+
 /// A panic, caught at this border, as an error (invariant 12).
 pub fn from_panic(panic: &(dyn Any + Send)) -> Error {
     let text = panic

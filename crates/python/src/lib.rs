@@ -6,6 +6,7 @@ mod fork;
 mod line;
 mod load;
 mod pack;
+mod procedures;
 mod rows;
 mod server;
 mod session;
@@ -39,13 +40,17 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<session::Session>()?;
     module.add_class::<server::Server>()?;
+    module.add_class::<server::Loading>()?;
     module.add_class::<rows::Rows>()?;
     module.add_class::<statements::Statements>()?;
+    module.add_class::<procedures::Procedures>()?;
+    module.add_class::<procedures::Worker>()?;
     load::register(module)?;
     module.add_function(wrap_pyfunction!(pack::pack, module)?)?;
     let close_all = wrap_pyfunction!(store::close_all, module)?;
     module.add_function(close_all.clone())?;
     module.add_function(wrap_pyfunction!(store::check, module)?)?;
+    module.add_function(wrap_pyfunction!(store::restore, module)?)?;
     // Threads of a store must not run on while the interpreter takes itself apart.
     module.py().import("atexit")?.call_method1("register", (close_all,))?;
     Ok(())

@@ -4,11 +4,11 @@
 
 use crate::error::from_panic;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use peryton_core::error::{Error, Result};
+use peryton_core::error::{Code, Error, Result};
 use peryton_core::limits;
 use peryton_core::reply::Reply;
-use peryton_core::session::{Door, SessionId, Waker};
-use peryton_core::store::{Active, Batch, Baton, Done, Lsn, Prepared, Store, Value};
+use peryton_core::session::{Door, Elsewhere, SessionId, Waker};
+use peryton_core::store::{Active, Batch, Baton, Done, Job, Log, Lsn, Prepared, Store, Value};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 
 /// A request kept until the session no longer waits in a blocking command.
 pub type Request = Vec<Vec<u8>>;
+
+/// By which a job is told from others.
+type Ticket = Arc<dyn Elsewhere>;
 
 /// A line to a store.
 pub struct Line {
@@ -38,6 +41,8 @@ const OVERRUN_LOOK: Duration = Duration::from_millis(1);
 struct Desk {
     /// Replies and pushes that nobody has taken yet.
     inbox: VecDeque<Reply>,
+    /// The record of the log that must be durable before any of them may be shown.
+    owed: Lsn,
     /// Requests behind a blocking command.
     backlog: VecDeque<Request>,
     /// The session waits in a blocking command.
@@ -130,9 +135,12 @@ impl Line {
         Turn { desk, baton, promise: 0, line: self }
     }
 
-    /// The next reply or push, if it is there already; does not enter the store.
+    /// The next reply or push, if it is there already and may be shown; does not enter the store.
     pub fn take(&self) -> Option<Reply> {
-        self.desk.try_lock()?.inbox.pop_front()
+        let mut desk = self.desk.try_lock()?;
+        // Whoever has put it there may still be waiting for the log, or have waited in vain.
+        let may_be_shown = self.store.log().is_none_or(|log| desk.owed <= log.durable());
+        if may_be_shown { desk.inbox.pop_front() } else { None }
     }
 
     /// Puts a reply behind those that wait to be taken. Waits for the line, not for the baton.
@@ -192,7 +200,7 @@ impl Line {
 
     /// Has a turn promised nothing that has to be waited for?
     pub fn is_kept(&self, promise: Lsn) -> bool {
-        promise == 0 && self.store.log().is_none_or(|log| log.queued_bytes() <= limits::LOG_QUEUE_BYTES_MAX)
+        promise == 0 && !self.store.log().is_some_and(Log::is_behind)
     }
 
     /// The store at the other end.
@@ -269,6 +277,7 @@ impl Turn<'_> {
         if self.desk.inbox.is_empty() {
             self.catch_up();
         }
+        self.promise = self.promise.max(self.desk.owed);
         match self.desk.inbox.pop_front() {
             Some(reply) => Outcome::Reply(reply),
             None if self.line.is_closed() => Outcome::Closed,
@@ -279,6 +288,7 @@ impl Turn<'_> {
     /// The late reply of a blocking command, as far as it is there; pushes stay in the inbox.
     pub fn late_reply(&mut self) -> Outcome {
         self.catch_up();
+        self.promise = self.promise.max(self.desk.owed);
         let reply = self.desk.inbox.iter().position(|reply| !matches!(reply, Reply::Push(_)));
         match reply.and_then(|at| self.desk.inbox.remove(at)) {
             Some(reply) => Outcome::Reply(reply),
@@ -291,6 +301,7 @@ impl Turn<'_> {
     /// All pushes that have come.
     pub fn pushes(&mut self) -> Vec<Reply> {
         self.catch_up();
+        self.promise = self.promise.max(self.desk.owed);
         let inbox = std::mem::take(&mut self.desk.inbox);
         let (pushes, others): (Vec<_>, Vec<_>) = inbox.into_iter().partition(|reply| matches!(reply, Reply::Push(_)));
         self.desk.inbox = others.into();
@@ -308,6 +319,36 @@ impl Turn<'_> {
     /// True after the line was closed by either end.
     pub fn is_closed(&self) -> bool {
         self.line.is_closed()
+    }
+
+    /// Opens the transaction of a procedure on the keys of database `db`.
+    ///
+    /// # Errors
+    /// The line is closed, or the tables cannot be held as they are.
+    pub fn begin_procedure(&mut self, db: usize, read_only: bool) -> Result<()> {
+        self.active()?.begin_procedure(db, read_only)
+    }
+
+    /// Commits what a procedure did and brings the reply to its caller; see [`Active::end_procedure`].
+    ///
+    /// # Errors
+    /// Nothing was done, and the caller still waits.
+    pub fn end_procedure(&mut self, job: &Job, ticket: &Ticket, reply: Reply, conflicts: u64) -> Result<()> {
+        self.active()?.end_procedure(job, ticket, reply, conflicts)
+    }
+
+    /// Rolls back what a procedure did, if it still has a session.
+    pub fn roll_back_procedure(&mut self) {
+        if let Some(mut active) = self.baton.activate(self.line.id()) {
+            active.roll_back_procedure();
+        }
+    }
+
+    fn active(&mut self) -> Result<Active<'_>> {
+        let mut active = self.baton.activate(self.line.id()).filter(|_| !self.line.is_closed());
+        let is_killed = active.as_mut().is_some_and(|active| active.session().killed);
+        let closed = || Error::new(Code::Cancelled, "57014 the session of the procedure was closed");
+        active.filter(|_| !is_killed).ok_or_else(closed)
     }
 
     /// Ends the session.
@@ -373,6 +414,13 @@ impl Turn<'_> {
                 self.desk.inbox.extend(flatten(reply));
             }
         }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // What stays in the inbox was not shown, so its promise stays with it, whoever takes it and when.
+        self.desk.owed = if self.desk.inbox.is_empty() { 0 } else { self.desk.owed.max(self.promise) };
     }
 }
 

@@ -2,12 +2,12 @@
 
 use crate::fork::Birth;
 use parking_lot::{Condvar, Mutex};
-use peryton_core::error::Result;
+use peryton_core::error::{Error, Result};
 use peryton_core::store::Store as Core;
-use peryton_server::{Options, Server as Listener};
+use peryton_server::{Address, Loading as Waiting, Options, Server as Listener};
 use pyo3::prelude::*;
 use std::mem::ManuallyDrop;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,25 +26,21 @@ pub struct Door {
 
 impl Door {
     /// Begins to listen.
-    pub fn open(
-        store: &Core,
-        host: &str,
-        port: u16,
-        unix_socket: Option<String>,
-        password: Option<String>,
-    ) -> Result<Door> {
-        let bind = (!host.is_empty()).then(|| (host.to_string(), port));
-        let options = Options { bind, unix_socket: unix_socket.as_ref().map(PathBuf::from), password };
-        let listener = Listener::start(store, &options)?;
+    pub fn open(store: &Core, options: &Options) -> Result<Door> {
+        let listener = Listener::start(store, options)?;
         let address = listener.address();
-        Ok(Door {
+        Ok(Door::new(listener, address, options.unix_socket.as_deref()))
+    }
+
+    fn new(listener: Listener, address: Option<Address>, unix_socket: Option<&Path>) -> Door {
+        Door {
             listener: Mutex::new(Some(ManuallyDrop::new(listener))),
             stopped: Condvar::new(),
             birth: Birth::here(),
             host: address.map_or_else(String::new, |address| address.ip().to_string()),
             port: address.map_or(0, |address| address.port()),
-            unix_socket,
-        })
+            unix_socket: unix_socket.map(|path| path.to_string_lossy().into_owned()),
+        }
     }
 
     /// Stops listening and waits for the event loop to end. Waits, so not under the GIL.
@@ -147,5 +143,75 @@ impl Server {
 
     fn __repr__(&self) -> String {
         format!("<Server {}>", self.address())
+    }
+}
+
+/// Where a door is to be, as Python says it: an empty host opens no TCP port.
+pub fn options(host: &str, port: u16, unixsocket: Option<String>, password: Option<String>) -> Options {
+    let bind = (!host.is_empty()).then(|| (host.to_string(), port));
+    Options { bind, unix_socket: unixsocket.map(PathBuf::from), password }
+}
+
+/// A RESP door whose store is still being opened: clients hear that it is loading.
+#[pyclass(frozen, module = "peryton._core")]
+pub struct Loading {
+    waiting: Mutex<Option<ManuallyDrop<Waiting>>>,
+    unix_socket: Option<PathBuf>,
+    birth: Birth,
+}
+
+#[pymethods]
+impl Loading {
+    /// Begins to listen; port 0 takes a free one, and an empty host opens no TCP port.
+    #[new]
+    #[pyo3(signature = (host="127.0.0.1", port=0, *, unixsocket=None, password=None))]
+    fn new(
+        py: Python<'_>,
+        host: &str,
+        port: u16,
+        unixsocket: Option<String>,
+        password: Option<String>,
+    ) -> PyResult<Loading> {
+        let options = options(host, port, unixsocket, password);
+        let waiting = py.detach(|| Waiting::start(&options)).map_err(|error| crate::error::raise(py, &error))?;
+        let waiting = Mutex::new(Some(ManuallyDrop::new(waiting)));
+        Ok(Loading { waiting, unix_socket: options.unix_socket, birth: Birth::here() })
+    }
+
+    /// Hears how far the loading is, in bytes.
+    fn tell(&self, done: u64, total: u64) {
+        self.waiting.lock().iter().for_each(|waiting| waiting.tell(done, total));
+    }
+
+    /// Closes it, unless a store has it; once is enough.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(self.take()));
+    }
+
+    /// Its TCP port; 0 when there is none, or a store has it.
+    #[getter]
+    fn port(&self) -> u16 {
+        self.waiting.lock().as_ref().and_then(|waiting| waiting.address()).map_or(0, |address| address.port())
+    }
+}
+
+impl Loading {
+    /// The door, if this still has it.
+    fn take(&self) -> Option<Waiting> {
+        // In a child its thread is not there.
+        if self.birth.is_elsewhere() { None } else { self.waiting.lock().take().map(ManuallyDrop::into_inner) }
+    }
+
+    /// Gives it to a store, with the clients that have come. Waits for a thread, so not under the GIL.
+    pub fn serve(&self, store: &Core) -> Result<Door> {
+        let waiting = self.take().ok_or_else(|| Error::err("the door is closed, or a store has it already"))?;
+        let address = waiting.address();
+        Ok(Door::new(waiting.serve(store)?, address, self.unix_socket.as_deref()))
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        drop(self.take());
     }
 }

@@ -7,6 +7,7 @@ use crate::convert::{Arguments, Dialect, PERYTON, Shape};
 use crate::error;
 use crate::fork::Birth;
 use crate::line::{self, Line, Outcome, Turn};
+use crate::procedures::{self, CLOSING};
 use crate::store;
 use peryton_core::error::Error;
 use peryton_core::reply::Reply;
@@ -14,6 +15,7 @@ use peryton_core::store::{Batch, Done, Lsn, Overrun, Prepared, Value, is_short};
 use pyo3::exceptions::{PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest sleep between two looks at Python's signals.
@@ -22,14 +24,26 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 /// One session with a store.
 #[pyclass(frozen, module = "peryton._core")]
 pub struct Session {
-    line: Line,
+    line: Arc<Line>,
     birth: Birth,
+    /// A procedure works on it, on a thread that may use no other session of the store.
+    of_procedure: bool,
 }
 
 impl Session {
     /// A session on an open line.
     pub fn new(line: Line) -> Session {
-        Session { line, birth: Birth::here() }
+        Session { line: Arc::new(line), birth: Birth::here(), of_procedure: false }
+    }
+
+    /// The session that a procedure works on.
+    pub fn of_procedure(line: Arc<Line>) -> Session {
+        Session { line, birth: Birth::here(), of_procedure: true }
+    }
+
+    /// Is this its line?
+    pub fn is_on(&self, line: &Arc<Line>) -> bool {
+        Arc::ptr_eq(&self.line, line)
     }
 
     /// The reply to a request that passes the baton by.
@@ -111,7 +125,7 @@ impl Session {
         match outcome {
             Outcome::Reply(reply) => Ok(reply),
             Outcome::Silence => Ok(Reply::None),
-            Outcome::Later | Outcome::Closed => Err(store::closed(py, "session")),
+            Outcome::Later | Outcome::Closed => Err(self.closed_error(py)),
         }
     }
 
@@ -120,6 +134,14 @@ impl Session {
         if self.line.hang_up() {
             // Nothing is promised to who leaves.
             let _ = self.with_turn(py, true, |turn| turn.close_session());
+        }
+    }
+
+    /// Ends the session of a line that was hung up, at once or, if somebody has the baton, in another thread.
+    fn end_soon(&self) {
+        match self.line.try_turn() {
+            Some(mut turn) => turn.close_session(),
+            None => store::close_later(self.line.store(), self.line.id()),
         }
     }
 
@@ -163,9 +185,17 @@ impl Session {
         self.line.is_closed()
     }
 
+    /// ClosedError. A thread that runs procedures gets it at the interpreter's end, too, as its end is waited for.
+    fn closed_error(&self, py: Python<'_>) -> PyErr {
+        if self.of_procedure { error::closed(py, "session") } else { store::closed(py, "session") }
+    }
+
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.birth.check(py)?;
-        if self.line.is_closed() { Err(store::closed(py, "session")) } else { Ok(()) }
+        if procedures::are_any() && !self.of_procedure {
+            procedures::check_place(py, self.line.store())?;
+        }
+        if self.line.is_closed() { Err(self.closed_error(py)) } else { Ok(()) }
     }
 }
 
@@ -176,12 +206,24 @@ impl Session {
         self.check(py)?;
         let arguments = Arguments::new(args)?;
         let slices = arguments.slices()?;
+        if self.of_procedure && slices.first().is_some_and(|name| name.eq_ignore_ascii_case(b"SQL.BIND")) {
+            // Others want the GIL, too: letting go of it for a statement that takes a microsecond would be a long wait.
+            return match self.statement(py, &slices)? {
+                Reply::Error(error) => Err(error::raise(py, &error)),
+                reply => PERYTON.object(py, &reply),
+            };
+        }
         let outcome = match self.end_overrun(py, &slices) {
             Some(reply) => Outcome::Reply(reply),
             None => self.with_turn(py, is_short(&slices), |turn| turn.execute(&slices))?,
         };
         match self.settle(py, outcome)? {
-            Reply::Error(error) => Err(error::raise(py, &error)),
+            Reply::Error(error) => {
+                if error.message.starts_with(CLOSING) && !self.of_procedure {
+                    store::park_at_exit(py);
+                }
+                Err(error::raise(py, &error))
+            }
             reply => PERYTON.object(py, &reply),
         }
     }
@@ -294,6 +336,13 @@ impl Session {
         }
     }
 
+    /// As `close`, but does not wait for whoever uses the store; for an event loop.
+    fn leave(&self) {
+        if !self.birth.is_elsewhere() && self.line.hang_up() {
+            self.end_soon();
+        }
+    }
+
     /// Whether the session has ended.
     #[getter]
     fn closed(&self, py: Python<'_>) -> PyResult<bool> {
@@ -318,11 +367,8 @@ impl Drop for Session {
         if self.birth.is_elsewhere() || !self.line.hang_up() {
             return;
         }
-        // Python drops objects under the GIL, so this may not wait for the baton; the keeper of the rest does it.
-        match self.line.try_turn() {
-            Some(mut turn) => turn.close_session(),
-            None => store::close_later(self.line.store(), self.line.id()),
-        }
+        // Python drops objects under the GIL, so this may not wait for the baton.
+        self.end_soon();
     }
 }
 

@@ -8,6 +8,7 @@ use crate::convert::{Arguments, PERYTON, text};
 use crate::error;
 use crate::fork::Birth;
 use crate::line::Line;
+use crate::procedures;
 use crate::rows::Rows;
 use crate::session::Session;
 use parking_lot::Mutex;
@@ -265,6 +266,9 @@ impl Statements {
     #[pyo3(signature = (text, params=None))]
     fn run(&self, py: Python<'_>, text: &Bound<'_, PyString>, params: Option<&Bound<'_, PyAny>>) -> PyResult<Rows> {
         self.birth.check(py)?;
+        if procedures::are_any() {
+            procedures::check_place(py, &self.store)?;
+        }
         let objects: SmallVec<[Bound<'_, PyAny>; 8]> = match params {
             None => SmallVec::new(),
             Some(params) => match (params.cast::<PyTuple>(), params.cast::<PyList>()) {

@@ -3,24 +3,27 @@
 use crate::error;
 use crate::fork::Birth;
 use crate::line::Line;
-use crate::server::{Door, Server};
+use crate::procedures::{Pool, Procedures};
+use crate::server::{Door, Loading, Server, options};
 use crate::session::Session;
 use crate::statements::Statements;
 use parking_lot::Mutex;
 use peryton_core::limits::DATABASES;
+use peryton_core::reply::Reply;
 use peryton_core::session::{Durability, SessionId};
-use peryton_core::store::{Options, Phase, Progress, Store as Core};
+use peryton_core::store::{Options, Phase, Progress, Report, Store as Core};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
-use std::thread::ThreadId;
+use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 /// A store with the doors that were opened on it, which stay open as long as it does.
 struct Opened {
     core: Core,
+    procedures: Arc<Pool>,
     doors: Mutex<Vec<Arc<Door>>>,
     birth: Birth,
 }
@@ -31,7 +34,7 @@ static OPEN: Mutex<Vec<Weak<Opened>>> = Mutex::new(Vec::new());
 impl Opened {
     /// Stops the doors and closes the store. Waits for threads, so not under the GIL.
     fn close(&self) {
-        close(&self.core, std::mem::take(&mut *self.doors.lock()));
+        close(&self.core, &self.procedures, std::mem::take(&mut *self.doors.lock()));
     }
 }
 
@@ -42,8 +45,9 @@ impl Drop for Opened {
             std::mem::take(&mut *self.doors.lock()).into_iter().for_each(std::mem::forget);
         } else if !self.core.is_closed() {
             // Python drops objects under the GIL, where nothing may wait for threads that may hold the baton.
-            let (core, doors) = (self.core.clone(), std::mem::take(&mut *self.doors.lock()));
-            on_another_thread(move || close(&core, doors));
+            let (core, pool) = (self.core.clone(), self.procedures.clone());
+            let doors = std::mem::take(&mut *self.doors.lock());
+            on_another_thread(move || close(&core, &pool, doors));
         }
     }
 }
@@ -72,14 +76,30 @@ fn teller(callable: Py<PyAny>) -> Progress {
     })
 }
 
-fn close(core: &Core, doors: Vec<Arc<Door>>) {
+fn close(core: &Core, pool: &Pool, doors: Vec<Arc<Door>>) {
+    let waiting = pool.begin_closing();
+    if !waiting.is_empty() {
+        let mut baton = core.enter();
+        for call in waiting {
+            let error = call.stopped(false);
+            baton.answer(&call.job, &call.elsewhere(), error.map_or(Reply::Nil, Reply::Error), 0);
+        }
+    }
+    pool.end_closing();
     doors.iter().for_each(|door| door.stop());
     core.close();
 }
 
+/// Threads that close what was dropped. The interpreter's end waits for them, or what is in no file yet would be lost.
+static CLOSING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+
 fn on_another_thread(work: impl FnOnce() + Send + 'static) {
     // Without a thread to be had, the work is left undone: all that it frees lives until the process ends.
-    let _ = std::thread::Builder::new().name("peryton-close".into()).spawn(work);
+    if let Ok(thread) = std::thread::Builder::new().name("peryton-close".into()).spawn(work) {
+        let mut closing = CLOSING.lock();
+        closing.retain(|thread| !thread.is_finished());
+        closing.push(thread);
+    }
 }
 
 /// A store in this process.
@@ -121,7 +141,7 @@ impl Store {
             Ok(core)
         });
         let core = core.map_err(|error| error::raise(py, &error))?;
-        let opened = Arc::new(Opened { core, doors: Mutex::default(), birth: Birth::here() });
+        let opened = Arc::new(Opened { core, procedures: Pool::new(), doors: Mutex::default(), birth: Birth::here() });
         let mut open = OPEN.lock();
         open.retain(|store| store.strong_count() > 0);
         open.push(Arc::downgrade(&opened));
@@ -148,6 +168,12 @@ impl Store {
         Ok(Statements::new(&self.opened.core, db))
     }
 
+    /// The Python procedures of the store.
+    fn procedures(&self, py: Python<'_>) -> PyResult<Procedures> {
+        self.check(py)?;
+        Ok(Procedures::new(&self.opened.core, &self.opened.procedures))
+    }
+
     /// Opens a RESP door; port 0 takes a free one, and an empty host opens no TCP port.
     #[pyo3(signature = (host="127.0.0.1", port=0, *, unixsocket=None, password=None))]
     fn serve(
@@ -159,10 +185,14 @@ impl Store {
         password: Option<String>,
     ) -> PyResult<Server> {
         self.check(py)?;
-        let door = py.detach(|| Door::open(&self.opened.core, host, port, unixsocket, password));
-        let door = Arc::new(door.map_err(|error| error::raise(py, &error))?);
-        self.opened.doors.lock().push(door.clone());
-        Ok(Server::new(door))
+        let options = options(host, port, unixsocket, password);
+        self.keep(py, || Door::open(&self.opened.core, &options))
+    }
+
+    /// Serves at a door that was open while the store was not: clients that have come stay connected.
+    fn take_over(&self, py: Python<'_>, door: &Loading) -> PyResult<Server> {
+        self.check(py)?;
+        self.keep(py, || door.serve(&self.opened.core))
     }
 
     /// Stops its servers, ends its sessions' waits and closes the store; once is enough.
@@ -191,6 +221,17 @@ impl Store {
 }
 
 impl Store {
+    /// Opens a door that stays open as long as the store.
+    fn keep(
+        &self,
+        py: Python<'_>,
+        open: impl FnOnce() -> peryton_core::error::Result<Door> + Send,
+    ) -> PyResult<Server> {
+        let door = Arc::new(py.detach(open).map_err(|error| error::raise(py, &error))?);
+        self.opened.doors.lock().push(door.clone());
+        Ok(Server::new(door))
+    }
+
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.opened.birth.check(py)?;
         if self.opened.core.is_closed() { Err(closed(py, "store")) } else { Ok(()) }
@@ -207,7 +248,23 @@ pub fn check<'py>(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let report = py.detach(|| peryton_core::store::check(&path, repair, progress.map(teller)));
-    let report = report.map_err(|error| error::raise(py, &error))?;
+    report_of(py, &report.map_err(|error| error::raise(py, &error))?)
+}
+
+/// Puts what a directory holds into another one, which must not exist, as a store of its own; gives what `check` gives.
+#[pyfunction]
+#[pyo3(signature = (source, target, *, progress=None))]
+pub fn restore<'py>(
+    py: Python<'py>,
+    source: PathBuf,
+    target: PathBuf,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let report = py.detach(|| peryton_core::store::restore(&source, &target, progress.map(teller)));
+    report_of(py, &report.map_err(|error| error::raise(py, &error))?)
+}
+
+fn report_of<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     let recovered = report.recovered.as_ref();
     dict.set_item("checkpoint", recovered.and_then(|found| found.checkpoint.as_ref().map(|loaded| loaded.lsn)))?;
@@ -215,7 +272,7 @@ pub fn check<'py>(
     dict.set_item("next", recovered.map(|found| found.next))?;
     let cut = recovered.and_then(|found| found.cut.as_ref());
     dict.set_item("cut", cut.map(|cut| (cut.file.clone(), cut.offset, cut.bytes)))?;
-    dict.set_item("trouble", report.trouble)?;
+    dict.set_item("trouble", &report.trouble)?;
     dict.set_item("repairable", report.is_repairable)?;
     dict.set_item("repaired", report.is_repaired)?;
     dict.set_item("keys", report.keys)?;
@@ -236,6 +293,12 @@ static EXITING: OnceLock<ThreadId> = OnceLock::new();
 /// ClosedError: `what` is closed. At the interpreter's end only its own thread gets it: the others are daemons that the
 /// process takes along, and an exception in each would be noise.
 pub fn closed(py: Python<'_>, what: &str) -> PyErr {
+    park_at_exit(py);
+    error::closed(py, what)
+}
+
+/// Holds up a thread for ever once another one ends the interpreter.
+pub fn park_at_exit(py: Python<'_>) {
     if EXITING.get().is_some_and(|thread| *thread != std::thread::current().id()) {
         py.detach(|| {
             loop {
@@ -243,7 +306,6 @@ pub fn closed(py: Python<'_>, what: &str) -> PyErr {
             }
         })
     }
-    error::closed(py, what)
 }
 
 /// Closes every open store of this process; registered with `atexit`.
@@ -256,4 +318,11 @@ pub fn close_all(py: Python<'_>) {
             py.detach(|| store.close());
         }
     }
+    let closing = std::mem::take(&mut *CLOSING.lock());
+    py.detach(|| {
+        for thread in closing {
+            // A panic in one of them was reported when it happened.
+            let _ = thread.join();
+        }
+    });
 }

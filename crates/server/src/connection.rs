@@ -212,6 +212,11 @@ impl Connection {
         self.authenticated
     }
 
+    /// The client need not give a password.
+    pub fn trust(&mut self) {
+        self.authenticated = true;
+    }
+
     /// Answers the requests that have arrived without the store, which is busy: with what `answer` says of each.
     pub fn run_busy(&mut self, mut answer: impl FnMut(&[&[u8]]) -> Reply) {
         let input = std::mem::take(&mut self.input);

@@ -4,7 +4,6 @@
 use crate::sockets::{Newcomer, Sockets};
 use crate::wake::{ConnectionWaker, WakeQueue};
 use parking_lot::Mutex;
-use peryton_core::limits;
 use peryton_core::session::Door;
 use peryton_core::store::{Baton, Log, Lsn, Store};
 use std::io;
@@ -50,8 +49,10 @@ pub fn run(shared: &Shared) -> io::Result<()> {
         close_sessions(shared, &ended);
     }
     if let Some(log) = shared.store.log() {
-        // What was promised is kept before the connections are closed. If the log has failed they are told nothing.
-        let _ = log.wait(shared.sockets.lock().awaited());
+        // What was promised is kept before the connections are closed. If the log has failed they are told nothing, nor
+        // while the disk is full, which may be for ever.
+        let awaited = shared.sockets.lock().awaited();
+        let _ = log.wait_unless_full(awaited);
         release(&mut shared.sockets.lock(), log);
     }
     let ended = shared.sockets.lock().remove_all();
@@ -68,7 +69,7 @@ const UNASKED_TURNS_MAX: u32 = 8;
 fn wait(shared: &Shared, unasked: &mut u32) -> io::Result<()> {
     let Some(log) = shared.store.log() else { return shared.sockets.lock().wait() };
     // The disk is slower than the clients: nothing more is read from them until it has caught up.
-    while log.queued_bytes() > limits::LOG_QUEUE_BYTES_MAX && !shared.stop.load(Ordering::Acquire) {
+    while log.is_behind() && !shared.stop.load(Ordering::Acquire) {
         std::thread::sleep(LOG_PAUSE);
     }
     let mut sockets = shared.sockets.lock();

@@ -7,7 +7,9 @@ mod connection;
 mod event_loop;
 mod guard;
 mod listener;
+mod loading;
 mod sockets;
 mod wake;
 
 pub use listener::{Address, Options, Server};
+pub use loading::Loading;

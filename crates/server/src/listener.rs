@@ -29,12 +29,44 @@ pub struct Options {
 /// An address somebody can connect to.
 pub type Address = SocketAddr;
 
+/// A door whose sockets are bound, but which nobody serves yet.
+pub struct Bound {
+    /// Listeners, and clients that have come.
+    pub sockets: Sockets,
+    /// Wakes whoever waits for the sockets.
+    pub queue: Arc<WakeQueue>,
+    options: Options,
+    address: Option<Address>,
+}
+
+impl Bound {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// The address cannot be bound, or it can be reached from other machines and there is no password.
+    pub fn open(options: &Options, has_password: bool) -> Result<Bound> {
+        let tcp = options.bind.as_ref().map(|(host, port)| bind_tcp(host, *port, has_password)).transpose()?;
+        let unix = options.unix_socket.as_ref().map(bind_unix).transpose()?;
+        let address = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
+        let sockets = Sockets::new(tcp, unix).map_err(|e| io_error("cannot start", &e))?;
+        let waker = sockets.waker().map_err(|e| io_error("cannot start", &e))?;
+        Ok(Bound { sockets, queue: Arc::new(WakeQueue::new(waker)), options: options.clone(), address })
+    }
+
+    /// The TCP address listened to.
+    pub fn address(&self) -> Option<Address> {
+        self.address
+    }
+}
+
 /// A running door. Dropping it stops it.
 pub struct Server {
     address: Option<Address>,
     unix_socket: Option<PathBuf>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// What the log tells of its progress, until this door is closed.
+    hearing: Option<u64>,
 }
 
 impl Server {
@@ -43,32 +75,37 @@ impl Server {
     /// # Errors
     /// The address cannot be bound, or it can be reached from other machines and the store has no password.
     pub fn start(store: &Store, options: &Options) -> Result<Server> {
+        let has_password = {
+            let mut baton = store.enter();
+            !options.password.as_deref().unwrap_or(&baton.state().config.requirepass).is_empty()
+        };
+        Server::serve(store, Bound::open(options, has_password)?)
+    }
+
+    /// Serves whoever comes, or has come, to a door.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn serve(store: &Store, bound: Bound) -> Result<Server> {
+        let Bound { sockets, queue, options, address } = bound;
         let (has_password, busy_after_ms) = {
             let mut baton = store.enter();
-            let config = &baton.state().config;
-            let password = options.password.as_deref().unwrap_or(&config.requirepass);
-            (!password.is_empty(), config.busy_reply_threshold_ms)
+            let config = &mut baton.state().config;
+            // Not before the door is open: one that cannot be must not lock the others.
+            options.password.iter().for_each(|password| config.requirepass.clone_from(password));
+            (!config.requirepass.is_empty(), config.busy_reply_threshold_ms)
         };
-        let tcp = options.bind.as_ref().map(|(host, port)| bind_tcp(host, *port, has_password)).transpose()?;
-        let unix = options.unix_socket.as_ref().map(bind_unix).transpose()?;
-        // Not earlier: a door that cannot be opened must not lock the others.
-        if let Some(password) = &options.password {
-            store.enter().state().config.requirepass.clone_from(password);
-        }
-        let address = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
-        let sockets = Sockets::new(tcp, unix).map_err(|e| io_error("cannot start", &e))?;
-        let waker = sockets.waker().map_err(|e| io_error("cannot start", &e))?;
         let shared = Arc::new(Shared {
             store: store.clone(),
             sockets: Mutex::new(sockets),
-            queue: Arc::new(WakeQueue::new(waker)),
+            queue,
             stop: AtomicBool::new(false),
             busy_after_ms: AtomicI64::new(busy_after_ms),
             was_shut_down: AtomicBool::new(false),
             is_open: AtomicBool::new(!has_password),
             awaits_log: AtomicBool::new(false),
         });
-        if let Some(log) = store.log() {
+        let hearing = store.log().map(|log| {
             let loop_of = Arc::downgrade(&shared);
             log.on_progress(Arc::new(move || {
                 if let Some(shared) = loop_of.upgrade()
@@ -76,9 +113,10 @@ impl Server {
                 {
                     shared.queue.ring();
                 }
-            }));
-        }
-        let mut server = Server { address, unix_socket: options.unix_socket.clone(), shared, threads: Vec::new() };
+            }))
+        });
+        let unix_socket = options.unix_socket;
+        let mut server = Server { address, unix_socket, shared, threads: Vec::new(), hearing };
         server.spawn("peryton-resp", |shared| {
             if let Err(error) = event_loop::run(shared) {
                 eprintln!("peryton: the door closed: {error}");
@@ -116,6 +154,9 @@ impl Server {
         self.shared.stop();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+        if let (Some(log), Some(hearing)) = (self.shared.store.log(), self.hearing.take()) {
+            log.forget(hearing);
         }
         if let Some(path) = &self.unix_socket {
             // Left behind, it would only puzzle the next server, which removes it anyway.
@@ -167,6 +208,7 @@ fn bind_unix(path: &PathBuf) -> Result<mio::net::UnixListener> {
     mio::net::UnixListener::bind(path).map_err(|e| io_error(&place, &e))
 }
 
-fn io_error(what: &str, error: &std::io::Error) -> Error {
+/// An error of the operating system.
+pub fn io_error(what: &str, error: &std::io::Error) -> Error {
     Error::err(format!("{what}: {error}"))
 }

@@ -332,6 +332,10 @@ impl Sockets {
     fn remove(&mut self, index: usize) -> Option<u64> {
         self.in_turn[index] = false;
         let mut connection = self.connections[index].take()?;
+        if connection.session.is_none() {
+            // Its place may be another's before it is asked who came.
+            self.newcomers.retain(|newcomer| newcomer.token.0 != index + FIRST_CONNECTION);
+        }
         if connection.is_listed {
             self.held.retain(|held| *held != index);
         }

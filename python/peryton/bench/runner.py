@@ -151,6 +151,8 @@ class Workload:
     longer: float = 1.0
     #: Changes are written to disk: sync or interval; empty: they are not.
     promise: str = ""
+    #: Further options of our server.
+    options: tuple[str, ...] = ()
 
 
 class Unsound(Exception):
@@ -200,7 +202,13 @@ class Bench:
     def fresh(self, name: str, promise: str = "") -> Iterator[Server]:
         """A server of its own, empty, for what memory shows; with a promise (sync, interval) its data is on disk."""
         program = self.programs[name]
-        with self._start(peers.promising(program, promise) if promise else program) as server:
+        with self.fresh_with(peers.promising(program, promise) if promise else program) as server:
+            yield server
+
+    @contextlib.contextmanager
+    def fresh_with(self, program: Program) -> Iterator[Server]:
+        """A server of its own that is started so."""
+        with self._start(program) as server:
             yield server
 
     def _start(self, program: Program) -> Server:
@@ -232,6 +240,11 @@ class Bench:
         programs = [self.programs[name] for name in self.contenders(workload.only)]
         if workload.promise:
             programs = [peers.promising(program, workload.promise) for program in programs]
+        if workload.options:
+            programs = [
+                Program(program.name, (*program.argv, *workload.options)) if program.name == peers.OURS else program
+                for program in programs
+            ]
         return [*programs, peers.ceiling(workload.reply)]
 
     def _quiet_sample(self, program: Program, workload: Workload, seed: int) -> Sample:

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from peryton.bench import checkpoint, embedded, huge_values, restart
+from peryton.bench import checkpoint, embedded, huge_values, procedures, restart
 from peryton.bench.data import DIGITS, INDEXES, SMALL, USUAL, Strings, fill_table, millions
 from peryton.bench.load import Command, Load, Sample, send
 from peryton.bench.peers import OURS, Server
@@ -226,6 +226,7 @@ SUITES = {
         Suite("strings32", "SET and GET, 32 bytes", _usual_strings),
         Suite("durable", "SET that reaches the disk", _durable),
         Suite("scripts", "a command from Lua", _scripts),
+        Suite("procedures", "routines beside the data: Lua, SQL and Python", procedures.run),
         Suite("select", "rows by key over the wire", _select),
         Suite("sql", "statements in one process, beside Python's sqlite3", embedded.run),
         Suite("sql-wire", "statements over the wire", _wire),

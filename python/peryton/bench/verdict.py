@@ -69,10 +69,21 @@ def _checkpoint() -> Iterable[Target]:
         yield Target(4, result, "memory_growth", f"during a checkpoint, {what}: memory over before", at_most=1.1)
 
 
+def _procedures() -> Iterable[Target]:
+    yield Target(5, "proc-one-set-beside-set-p1", "per_second", "a routine of one SET", at_least=0.9, beside="set")
+    yield Target(5, "proc-one-get-beside-get-p1", "per_second", "a routine of one GET", at_least=0.9, beside="get")
+    yield Target(5, "proc-set-session-beside-one-p1", "per_second", "set_session", at_least=0.8, beside="one set")
+    yield Target(5, "proc-get-session-beside-one-p1", "per_second", "get_session", at_least=0.9, beside="one get")
+    for name in ("one-set", "one-get", "set-session", "get-session"):
+        what = f"{name.replace('-', '_')} by FCALL, pipeline 16"
+        yield Target(5, f"proc-{name}-p16", "rate", what, at_least=2.0, beside="valkey")
+
+
 TARGETS: tuple[Target, ...] = (
     *_beside_valkey(),
     *_durable(),
     *_checkpoint(),
+    *_procedures(),
     Target(
         4, "restart", "items_per_s", "restart: keys and rows a second", at_least=2.0, beside=restart.beside("redis")
     ),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,22 +60,22 @@ def backup(target: str, *, url: str | None, directory: str | None) -> None:
         written = Path(os.fsdecode(db.command("BACKUP", safe.lstrip("."))))
     if not written.is_dir():
         raise click.ClickException(f"the server has written {written}, which cannot be seen from here: fetch it there")
+    # To another file system this copies, which no store has made durable.
     shutil.move(written, place)
+    _sync_all(place)
     size = sum(file.stat().st_size for file in place.iterdir())
     click.echo(f"{place}: {size:,} bytes")
 
 
 def restore(source: str, directory: str) -> None:
-    """Checks a backup and copies it."""
+    """Reads a backup, and writes what it holds as a store of its own."""
     place = _new(directory)
-    report = _read(source)
+    with _hearing() as hear:
+        report = _core.restore(source, os.fspath(place), progress=hear)
     if report["trouble"] is not None:
         raise click.ClickException(f"{source} is damaged and was not restored. {report['trouble']}")
-    if report["next"] == 1 and report["checkpoint"] is None:
+    if not place.exists():
         raise click.ClickException(f"{source} holds no data")
-    shutil.copytree(source, place, ignore=shutil.ignore_patterns("LOCK", "backups", "*.tmp", "*.damaged"))
-    for path in (*place.iterdir(), place, place.parent):
-        _sync(path)
     click.echo(f"{place}: {_contents(report)}")
 
 
@@ -94,16 +96,25 @@ def _new(path: str) -> Path:
     return place
 
 
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _sync_all(place: Path) -> None:
+    """Makes a directory durable, with its files and its name."""
+    for path in (*place.iterdir(), place, place.parent):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _read(directory: str, *, repair: bool = False) -> dict[str, Any]:
     """The core's report, with a bar while it reads."""
+    with _hearing() as hear:
+        return dict(_core.check(directory, repair=repair, progress=hear))
+
+
+@contextmanager
+def _hearing() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar, and what moves it."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("Reading", total=None)
@@ -111,4 +122,4 @@ def _read(directory: str, *, repair: bool = False) -> dict[str, Any]:
         def hear(phase: str, done: int, total: int) -> None:
             bar.update(task, description=f"Reading the {phase}", completed=done, total=total)
 
-        return dict(_core.check(directory, repair=repair, progress=hear))
+        yield hear

@@ -36,6 +36,19 @@ def peryton() -> None:
     show_envvar=True,
     help="Ask clients for this password. Needed to bind to an address that other machines reach.",
 )
+@click.option(
+    "--procedures",
+    multiple=True,
+    metavar="MODULE[:NAMES]",
+    help="Load the Python procedures of this module, all or those named; may be given several times.",
+)
+@click.option(
+    "--procedure-threads",
+    default=4,
+    show_default=True,
+    type=click.IntRange(1, 32),
+    help="Threads that run Python procedures.",
+)
 @click.option("--enable-debug-command", is_flag=True, help="Allow DEBUG, which can undo and hold up everything.")
 @click.option("--quiet", is_flag=True, help="Print the address only.")
 def serve(
@@ -46,6 +59,8 @@ def serve(
     durability: str,
     maxmemory: str,
     password: str | None,
+    procedures: tuple[str, ...],
+    procedure_threads: int,
     enable_debug_command: bool,
     quiet: bool,
 ) -> None:
@@ -66,6 +81,8 @@ def serve(
         password=password,
         debug_commands=enable_debug_command,
         quiet=quiet,
+        procedures=procedures,
+        procedure_threads=procedure_threads,
     )
     command.run(settings)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import signal
 import sys
@@ -38,6 +40,8 @@ class Settings:
     password: str | None
     debug_commands: bool
     quiet: bool
+    procedures: tuple[str, ...]
+    procedure_threads: int
 
 
 def byte_count(text: str) -> int:
@@ -54,16 +58,24 @@ def run(settings: Settings) -> None:
     """Serves until SIGINT or SIGTERM, then closes the store and returns."""
     stop = _stop_on_signals()
     durability = settings.durability if settings.directory else None
-    with peryton.open(
-        settings.directory,
-        durability=durability,
-        maxmemory=settings.maxmemory,
-        debug_commands=settings.debug_commands,
-        progress=None if settings.quiet else _Loading(),
-    ) as db:
-        server = db.serve(
-            settings.bind, settings.port, unixsocket=settings.unixsocket, password=settings.password or None
-        )
+    # Before anything is read: a port that is taken is known at once, and clients hear that the store is loading.
+    door = peryton.Loading(
+        settings.bind, settings.port, unixsocket=settings.unixsocket, password=settings.password or None
+    )
+    with (
+        contextlib.closing(door),
+        peryton.open(
+            settings.directory,
+            durability=durability,
+            maxmemory=settings.maxmemory,
+            debug_commands=settings.debug_commands,
+            progress=_Progress(door, settings.quiet),
+            procedure_threads=settings.procedure_threads,
+        ) as db,
+    ):
+        if settings.procedures:
+            _load_procedures(db, settings)
+        server = db.serve_at(door)
         if not settings.quiet:
             _banner(settings, server)
         print(f"Ready at {server.address}", flush=True)
@@ -76,15 +88,27 @@ def run(settings: Settings) -> None:
             print("Stopping", flush=True)
 
 
-class _Loading:
-    """Prints how far reading the data is: at most a line a second, and none when it is quick."""
+def _load_procedures(db: peryton.Database, settings: Settings) -> None:
+    # As for `python -m`: modules are looked for where the server is started, too.
+    sys.path.insert(0, os.getcwd())
+    logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
+    names = db.load_procedures(*settings.procedures)
+    if not settings.quiet:
+        print(f"Procedures: {', '.join(names)}", flush=True)
 
-    def __init__(self) -> None:
+
+class _Progress:
+    """Tells clients how far reading the data is, and prints it: at most a line a second, and none when it is quick."""
+
+    def __init__(self, door: peryton.Loading, quiet: bool) -> None:
+        self._door = door
+        self._quiet = quiet
         self._next = time.monotonic() + 1.0
 
     def __call__(self, phase: str, done: int, total: int) -> None:
         """Hears how far it is."""
-        if time.monotonic() >= self._next:
+        self._door.tell(done, total)
+        if not self._quiet and time.monotonic() >= self._next:
             self._next = time.monotonic() + 1.0
             part = 100 * done // max(total, 1)
             print(f"Reading the {phase}: {part} % of {total:,} bytes", flush=True)

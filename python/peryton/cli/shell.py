@@ -28,6 +28,8 @@ HELP = r"""
 [b]Commands[/b] end with the line, as in redis-cli:        ZADD board 10 hind
 
   \d          the tables                  \d NAME    one table: columns and indexes
+  \load FILE  load a Lua library, in the place of the one with its name
+  \time N X   run a command or statement N times, and tell how long it took
   help NAME   what a command does         help       this page
   \q          leave (also Ctrl-D)
 """
@@ -103,6 +105,10 @@ class Shell:
     def _run(self, text: str) -> None:
         if text.startswith("\\d"):
             self._describe(text[2:].strip(" ;"))
+        elif text.startswith("\\load"):
+            self._load(text[5:].strip())
+        elif text.startswith("\\time"):
+            self._time(text[5:].strip())
         elif text.lower() == "help" or text in ("\\?", "\\h"):
             self._console.print(HELP.strip())
         elif text.lower().startswith("help "):
@@ -124,12 +130,45 @@ class Shell:
     def _command(self, args: list[bytes]) -> None:
         self._console.print(Text(render.reply_text(self._link.execute(args))))
 
+    def _load(self, name: str) -> None:
+        """Loads a Lua library from a file."""
+        try:
+            code = Path(name).expanduser().read_bytes()
+        except OSError as error:
+            raise PerytonError(f"cannot read {name!r}: {error.strerror or error}") from None
+        library = _calls.text_of(self._link.execute(("FUNCTION", "LOAD", "REPLACE", code)))
+        reply = self._link.execute(("FUNCTION", "LIST", "LIBRARYNAME", library))
+        [about] = [_calls._mapping(each) for each in reply]
+        names = sorted(_calls.text_of(_calls._mapping(function)["name"]) for function in about["functions"])
+        self._console.print(Text(f"{library}: {', '.join(names)}"))
+
+    def _time(self, text: str) -> None:
+        """Runs a command or statement several times; prints its last reply and its times."""
+        count, _, rest = text.partition(" ")
+        if not count.isdigit() or int(count) < 1 or not rest.strip():
+            raise PerytonError("\\time wants a number of times and what to run: \\time 1000 CALL f 1")
+        rest = rest.strip().rstrip(";")
+        args: Sequence[Any] = ("SQL", rest) if is_sql(rest) else split_arguments(rest)
+        times = []
+        for _ in range(int(count)):
+            started = time.perf_counter()
+            reply = self._link.execute(args)
+            times.append(time.perf_counter() - started)
+        times.sort()
+        self._console.print(Text(render.reply_text(reply)))
+        told = {"fastest": times[0], "median": times[len(times) // 2], "p99": times[-1 - len(times) // 100]}
+        words = ", ".join(f"{name} {duration(seconds)}" for name, seconds in told.items())
+        self._console.print(Text(f"{count} times: {words}", style="dim"))
+
     def _describe(self, name: str) -> None:
         if not name:
             self._sql("SHOW TABLES")
             return
         for statement in (f"DESCRIBE {_calls.quoted(name)}", f"SHOW INDEXES FROM {_calls.quoted(name)}"):
             self._console.print(render.rows_table(self._ask(_calls.sql(statement, None))))
+        triggers = self._ask(_calls.sql(f"SHOW TRIGGERS FROM {_calls.quoted(name)}", None))
+        if len(triggers) > 0:
+            self._console.print(render.rows_table(triggers))
 
     def _help(self, name: str) -> None:
         docs = command_docs(self._link, name)

@@ -7,7 +7,7 @@ from peryton._calls import pieces
 # First words of SQL statements. SELECT with a number alone chooses a keyspace, as in Redis.
 _VERBS = """
 select insert update delete replace with values create drop alter explain
-show describe begin commit rollback savepoint release
+show describe call begin commit rollback savepoint release
 """
 SQL_VERBS = frozenset(_VERBS.split())
 
@@ -17,6 +17,9 @@ def is_sql(text: str) -> bool:
     words = text.replace(";", " ").split()
     if not words or words[0].lower() not in SQL_VERBS:
         return False
+    if words[0].lower() == "call":
+        # With a bracket it is the statement, else the command.
+        return "(" in "".join(words[1:2]) or "".join(words[2:3]).startswith("(")
     return not (words[0].lower() == "select" and len(words) == 2 and words[1].isdigit())
 
 

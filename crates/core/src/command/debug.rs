@@ -187,5 +187,9 @@ fn effects(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     if !ctx.state.tables.catalog.libraries.is_empty() {
         return Err(Error::err("a library is left after all effects were undone"));
     }
+    if !ctx.state.tables.catalog.triggers().is_empty() || !ctx.state.tables.catalog.schedules.is_empty() {
+        return Err(Error::err("a trigger or a schedule is left after all effects were undone"));
+    }
+    ctx.state.follow_routines();
     Ok(Reply::Ok)
 }

@@ -4,7 +4,7 @@ use super::context::{Context, Origin};
 use super::room::out_of_memory;
 use super::spec::{Flags, Group, Spec};
 use super::table::{Command, TABLE};
-use super::{deliver, room, transact, transaction, waiting};
+use super::{deliver, room, transact, transaction, trigger, waiting};
 use crate::ds::hash;
 use crate::error::{Code, Error};
 use crate::limits;
@@ -311,6 +311,12 @@ pub fn commit(state: &mut State, session: &mut Session, effect: Effect) {
 #[inline]
 pub fn commit_quietly(state: &mut State, session: &mut Session, mut effect: Effect) {
     if !effect.is_empty() {
+        if !effect.keys.events.is_empty() && !state.routines.classes().is_empty() {
+            trigger::fire_keys(state, &mut effect);
+        }
+        if effect.tables.dirty > 0 {
+            state.follow_routines();
+        }
         state.stats.dirty += effect.dirty();
         state.journal.record(&effect);
         let events = std::mem::take(&mut effect.keys.events);
@@ -410,8 +416,9 @@ fn measure(
     }
 }
 
+/// Notes a request in the slow log.
 #[cold]
-fn note_slow(state: &mut State, session: &Session, words: Vec<Vec<u8>>, duration_us: u64) {
+pub(super) fn note_slow(state: &mut State, session: &Session, words: Vec<Vec<u8>>, duration_us: u64) {
     let entry = SlowEntry {
         id: 0,
         time_s: state.clock.now_ms / 1000,

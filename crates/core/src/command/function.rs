@@ -1,7 +1,8 @@
 //! Functions that stay: FCALL and its kin, and what FUNCTION tells of them; [`super::function_change`] has the rest.
 
 use super::arguments::{integer_or, is};
-use super::context::Context;
+use super::context::{Context, Origin};
+use super::dispatch::ScriptMode;
 use super::function_change::{delete, dump, flush, load, restore};
 use super::server::{container, help};
 use super::spec::{Find, Flags, Group, Keys, Run, Spec, Use};
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::procedure::budget::{Kind, RunningFunction};
 use crate::procedure::functions::not_found;
 use crate::procedure::library::quoting;
-use crate::procedure::{Call, Functions, Host, LogLevel};
+use crate::procedure::{Call, Function, Functions, Host, Lent, LogLevel};
 use crate::reply::Reply;
 use crate::state::State;
 use crate::table::library::{FLAG_NAMES, FunctionDef, LibraryDef};
@@ -147,15 +148,48 @@ fn fcall_ro(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
 
 fn call(ctx: &mut Context<'_>, args: &[&[u8]], read_only: bool) -> Result<Reply> {
     let functions = routine::lend(ctx.state)?;
-    let function = functions.find(args[1]).ok_or_else(not_found)?;
+    let Some(function) = functions.find(args[1]) else {
+        return super::call::from_fcall(ctx, args, read_only)?.ok_or_else(not_found);
+    };
     let count = integer_or(args[2], "Bad number of keys provided")?;
     let (keys, rest) = script::split_keys(args, count)?;
     let mode = script::mode_of(ctx, function.flags, read_only)?;
     let is_atomic = mode.is_atomic;
     let call = Call { words: Some(args), keys, args: rest, is_atomic, ..routine::plain_call(ctx, args[1]) };
-    let reply = script::run_as(ctx, mode, |host| functions.call(host, function, &call));
-    functions.count_request(function, !matches!(&reply, Ok(reply) if !reply.is_error()));
+    run(ctx, mode, &functions, function, &call)
+}
+
+/// Runs a function and counts that. The time is the request's own, if the request is nothing else.
+#[inline]
+fn run(
+    ctx: &mut Context<'_>,
+    mode: ScriptMode,
+    functions: &Lent,
+    function: Function,
+    call: &Call<'_>,
+) -> Result<Reply> {
+    let reply = script::run_as(ctx, mode, |host| functions.call(host, function, call));
+    let failed = !matches!(&reply, Ok(reply) if !reply.is_error());
+    match ctx.origin {
+        // A CALL may stand in a SQL statement, whose command tells no times of routines.
+        Origin::Client if !ctx.session.last_command.starts_with("sql") => functions.count_request(function, failed),
+        _ => functions.count(function, failed),
+    }
     reply
+}
+
+/// CALL of a function: without keys.
+pub(super) fn call_named(ctx: &mut Context<'_>, words: &[&[u8]], name: &[u8], args: &[&[u8]]) -> Result<Reply> {
+    if matches!(ctx.origin, Origin::Script | Origin::ReadOnlyScript) {
+        return Err(Error::err("a script calls no other function with CALL, as with FCALL"));
+    }
+    let functions = routine::lend(ctx.state)?;
+    let nameless = || Error::err(format!("there is no procedure {}", String::from_utf8_lossy(name)));
+    let function = functions.find(name).ok_or_else(nameless)?;
+    let mode = script::mode_of(ctx, function.flags, false)?;
+    let is_atomic = mode.is_atomic;
+    let call = Call { words: Some(words), args, is_atomic, ..routine::plain_call(ctx, name) };
+    run(ctx, mode, &functions, function, &call)
 }
 
 /// Gives the functions to `body` to change what there is of them, when they are what the catalog says.
@@ -205,7 +239,6 @@ impl<'a> Aside<'a> {
     }
 
     /// For a function that is pure.
-    #[allow(dead_code)] // SQL will call such
     pub fn pure(env: &'a mut dyn Env) -> Aside<'a> {
         Aside { env, why: "a pure function calls no commands" }
     }

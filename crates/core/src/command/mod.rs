@@ -12,6 +12,7 @@ pub mod waiting;
 
 mod atomic;
 mod bitmap;
+pub(crate) mod call;
 mod client;
 mod cluster;
 mod commands;
@@ -35,6 +36,7 @@ mod pubsub;
 mod records;
 mod routine;
 mod save;
+pub(crate) mod schedule;
 mod script;
 mod script_host;
 mod server;
@@ -45,6 +47,7 @@ mod sql_keys;
 mod string;
 pub(crate) mod transact;
 mod transaction;
+pub(crate) mod trigger;
 
 pub use context::{Context, Origin};
 pub use spec::{Flags, Group, Keys, Spec};

@@ -117,6 +117,9 @@ fn wait_for(ticket: Arc<dyn Elsewhere>) -> Blocked {
 fn backup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let saves = &mut ctx.state.journal.saves;
     saves.check()?;
+    if saves.backup_place.as_os_str().is_empty() {
+        return Err(Error::err("this store has no directory in which backups could be put"));
+    }
     // A name and no path: who may use the store over a network must not write wherever its process may.
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
     let name = String::from_utf8_lossy(args[1]).into_owned();

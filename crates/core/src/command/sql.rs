@@ -2,7 +2,7 @@
 
 use super::context::{Context, Origin};
 use super::spec::{Flags, Group, Keys, Run, Spec};
-use super::{dispatch, room, routine, sql_keys, transact};
+use super::{call, dispatch, room, routine, sql_keys, transact, trigger};
 use crate::ds::number;
 use crate::engine::{Capabilities, Source, TableMemory, Wanted};
 use crate::error::{Code, Error, Result};
@@ -12,12 +12,12 @@ use crate::session::{Blocked, Door, NoWaker, Session, SessionId, Sweep};
 use crate::sql::control::Control;
 use crate::sql::direct::{self, Asked, Done, Prepared, Show};
 use crate::sql::run::{RoutineUses, number_after};
-use crate::sql::{self, Ahead, Host, Portion, Shape, Sql, packed};
+use crate::sql::{self, Ahead, Fired, Firing, Host, Portion, Runs, ScheduleRuns, Shape, Sql, packed};
 use crate::state::State;
 use crate::table::batch::Batch;
 use crate::table::catalog::{Catalog, TableId};
 use crate::table::datum::{Datum, DatumRef};
-use crate::txn::{TableChanges, Tables};
+use crate::txn::{KeysScope, TableChanges, Tables};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -61,14 +61,26 @@ pub(super) const COMMANDS: &[Spec] = &[
         "create",
         bare,
         -2,
-        "TABLE t (...) | INDEX i ON t (...) | VIEW v AS query",
-        "Makes a table, an index or a view.",
+        "TABLE t (...) | INDEX i ON t (...) | VIEW v AS query | TRIGGER .. CALL f | SCHEDULE .. CALL f",
+        "Makes a table, an index, a view, a trigger or a schedule.",
     ),
-    row("drop", bare, -2, "TABLE t | INDEX i | VIEW v", "Drops tables, an index or views."),
+    row(
+        "drop",
+        bare,
+        -2,
+        "TABLE t | INDEX i | VIEW v | TRIGGER r | SCHEDULE s",
+        "Drops tables, an index, views, triggers or schedules.",
+    ),
     row("truncate", bare, -2, "[TABLE] t", "Empties a table at once."),
     row("alter", bare, -2, "TABLE t RENAME TO u", "Gives a table another name."),
     row("explain", bare, -2, "SELECT ...", "Tells how the rows of a statement would be found."),
-    row("show", bare, -2, "TABLES | CREATE TABLE t | INDEXES FROM t", "Shows what tables and indexes there are."),
+    row(
+        "show",
+        bare,
+        -2,
+        "TABLES | CREATE TABLE t | INDEXES FROM t | TRIGGERS | SCHEDULES",
+        "Shows what tables, indexes, triggers and schedules there are.",
+    ),
     Spec {
         flags: Flags::NOSCRIPT.union(Flags::FAST).union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY),
         complexity: "O(1)",
@@ -77,7 +89,7 @@ pub(super) const COMMANDS: &[Spec] = &[
     row("describe", bare, -2, "t", "Shows the columns of a table."),
 ];
 
-type Params<'a> = SmallVec<[DatumRef<'a>; 8]>;
+pub(super) type Params<'a> = SmallVec<[DatumRef<'a>; 8]>;
 
 fn sql_text(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     let mut params = Params::new();
@@ -185,7 +197,13 @@ fn untyped(arg: &[u8]) -> DatumRef<'_> {
 }
 
 fn sql_bind(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
-    let (types, values) = (args[1], &args[3..]);
+    let params = typed_parameters(args[1], &args[3..])?;
+    run(ctx, args, args[2], &params)
+}
+
+/// Parameters whose types are told by letters.
+#[inline]
+pub(super) fn typed_parameters<'a>(types: &[u8], values: &[&'a [u8]]) -> Result<Params<'a>> {
     if types.len() != values.len() {
         let text = format!("{} types for {} parameters", types.len(), values.len());
         return Err(Error::new(Code::Sql, text));
@@ -195,7 +213,7 @@ fn sql_bind(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
     for (letter, value) in types.iter().zip(values) {
         params.push(typed(params.len() + 1, *letter, value)?);
     }
-    run(ctx, args, args[2], &params)
+    Ok(params)
 }
 
 fn sql_many(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
@@ -246,6 +264,10 @@ pub fn is_statement(line: &[u8]) -> bool {
     let (word, rest) = (&line[..end], line[end..].trim_ascii());
     if word.eq_ignore_ascii_case(b"select") {
         return !rest.is_empty() && is_sql_select(&[word, rest]);
+    }
+    if word.eq_ignore_ascii_case(b"call") {
+        let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+        return rest[..end].contains(&b'(');
     }
     let is = |spec: &Spec| word.eq_ignore_ascii_case(spec.name.as_bytes());
     !rest.is_empty() && COMMANDS.iter().filter(|spec| !spec.name.starts_with("sql")).any(is)
@@ -356,6 +378,10 @@ impl Host for Statement<'_, '_> {
         transact::control(self.ctx, control)
     }
 
+    fn call(&mut self, name: &str, args: Vec<Datum>) -> Result<Reply> {
+        call::from_statement(self.ctx, name, args)
+    }
+
     fn table_memory(&self, table: TableId) -> Option<TableMemory> {
         self.ctx.state.tables.engine().memory(table).ok()
     }
@@ -421,6 +447,42 @@ impl Host for Statement<'_, '_> {
 
     fn routines(&self) -> Vec<RoutineUses> {
         routine::uses(self.ctx.state)
+    }
+
+    fn open_keys(&mut self) -> Option<KeysScope> {
+        if !self.ctx.state.tables.catalog.triggers().has_rows() {
+            return None;
+        }
+        let Context { session, effect, .. } = &mut *self.ctx;
+        Some(KeysScope::open(effect, session.transaction.as_deref_mut()))
+    }
+
+    fn close_keys(&mut self, scope: KeysScope, keep: bool) {
+        let Context { state, session, effect, .. } = &mut *self.ctx;
+        scope.close(keep, effect, session.transaction.as_deref_mut(), &mut state.keyspace);
+    }
+
+    fn fire(&mut self, firing: &Firing<'_>) -> Result<Fired> {
+        trigger::fire(self.ctx, firing)
+    }
+
+    fn call_function(&mut self, name: &str, args: &[DatumRef<'_>]) -> Result<Datum> {
+        routine::evaluate(self.ctx, name.as_bytes(), args).map_err(|error| match error.code {
+            Code::Err | Code::Custom => {
+                let why = error.message.strip_prefix("ERR ").unwrap_or(&error.message);
+                Error::new(Code::Sql, format!("38000 function {name}: {why}"))
+            }
+            _ => error,
+        })
+    }
+
+    fn trigger_runs(&self, name: &str) -> Runs {
+        self.ctx.state.routines.trigger_runs(name)
+    }
+
+    fn schedule_runs(&self, name: &str) -> ScheduleRuns {
+        let State { routines, clock, .. } = &*self.ctx.state;
+        routines.schedule_runs(name, (clock.steady_ns, clock.now_ms))
     }
 
     fn statement_begins(&mut self) {

@@ -2,8 +2,9 @@
 
 use super::spec::Spec;
 use super::{
-    bitmap, client, cluster, commands, config, connection, debug, expire, function, hash, info, key, list, pubsub,
-    records, save, script, server, set, sort, sql, string, transact, transaction, zset, zset_algebra, zset_range,
+    bitmap, call, client, cluster, commands, config, connection, debug, expire, function, hash, info, key, list,
+    pubsub, records, save, script, server, set, sort, sql, string, transact, transaction, zset, zset_algebra,
+    zset_range,
 };
 use std::sync::LazyLock;
 
@@ -36,6 +37,7 @@ const FAMILIES: &[&[Spec]] = &[
     pubsub::COMMANDS,
     script::COMMANDS,
     function::COMMANDS,
+    call::COMMANDS,
 ];
 
 /// A command and its number, which indexes the counters.

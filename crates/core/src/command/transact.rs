@@ -5,6 +5,7 @@
 //! those that change keys they do not name are refused.
 
 use super::context::{Context, Origin};
+use super::dispatch;
 use super::spec::{Find, Flags, Group, Keys, Run, Spec};
 use super::sql::{STATEMENT, Statement, bare};
 use super::table::Command;
@@ -16,6 +17,7 @@ use crate::session::{Durability, Session, SessionId};
 use crate::sql::Host;
 use crate::sql::constraint::foreign_key::Recheck;
 use crate::sql::control::Control;
+use crate::sql::report;
 use crate::sql::run::{Failure, Outcome};
 use crate::state::State;
 use crate::txn::private_keys::Name;
@@ -56,6 +58,10 @@ pub(super) fn control(ctx: &mut Context<'_>, control: &Control) -> Result<Reply>
         }
         Origin::Exec => return Err(refused("MULTI and EXEC, which are a transaction of their own")),
         Origin::Client | Origin::Retry => {}
+    }
+    let is_of_transaction = matches!(control, Control::Begin { .. } | Control::Commit | Control::Rollback);
+    if ctx.session.in_procedure && is_of_transaction {
+        return Err(refused("a procedure: its end commits, and an exception rolls back"));
     }
     let open = ctx.session.transaction.as_mut();
     match (control, open) {
@@ -108,6 +114,41 @@ fn begin(ctx: &mut Context<'_>, read_only: bool, durability: Option<Durability>)
             Err(error)
         }
     }
+}
+
+/// Opens the transaction of a procedure in a session of its own, on the keys of database `db`.
+pub fn begin_procedure(state: &mut State, session: &mut Session, db: usize, read_only: bool) -> Result<()> {
+    (session.db, session.active_ms) = (db, state.clock.now_ms);
+    in_context(state, session, |ctx| begin(ctx, read_only, None))?;
+    session.in_procedure = true;
+    Ok(())
+}
+
+/// Commits the transaction of a procedure.
+pub fn commit_procedure(state: &mut State, session: &mut Session) -> Result<()> {
+    session.in_procedure = false;
+    in_context(state, session, |ctx| {
+        commit(ctx).map_err(|error| report::dressed(&mut Statement::new(ctx), b"COMMIT", error))
+    })
+    .map(drop)
+}
+
+/// Rolls back the transaction of a procedure.
+pub fn roll_back_procedure(state: &mut State, session: &mut Session) {
+    session.in_procedure = false;
+    forget(state, session);
+}
+
+fn in_context<T>(
+    state: &mut State,
+    session: &mut Session,
+    body: impl FnOnce(&mut Context<'_>) -> Result<T>,
+) -> Result<T> {
+    let mut effect = state.new_effect();
+    let mut ctx = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
+    let result = body(&mut ctx);
+    dispatch::commit(state, session, effect);
+    result
 }
 
 /// Rolls back the session's transaction, if it has one.
@@ -429,8 +470,8 @@ pub fn keep_house(state: &mut State) {
     let idle_ms_max = state.config.transaction_idle_timeout_ms;
     for id in sessions {
         let Some(session) = state.sessions.get_mut(&id) else { continue };
-        if session.blocked.is_some() {
-            // It waits for a read in another thread.
+        if session.blocked.is_some() || session.in_procedure {
+            // It waits for a read in another thread, or for its procedure, whose time is limited otherwise.
             session.active_ms = state.clock.now_ms;
         }
         let idle_ms = state.clock.now_ms - session.active_ms;

@@ -24,12 +24,16 @@ impl DirectoryFiles {
 }
 
 impl Files for DirectoryFiles {
+    fn place(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
             // Names that are not text are none of ours.
-            if let (true, Ok(name)) = (entry.file_type()?.is_file(), entry.file_name().into_string()) {
+            if let (true, Ok(name)) = (is_file(&entry)?, entry.file_name().into_string()) {
                 names.push(name);
             }
         }
@@ -59,6 +63,19 @@ impl Files for DirectoryFiles {
 
     fn sync_directory(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
+    }
+}
+
+/// Whether it is a file or leads to one. A link that leads nowhere counts: to pass over it would be to lose what it led to.
+fn is_file(entry: &fs::DirEntry) -> io::Result<bool> {
+    let kind = entry.file_type()?;
+    if !kind.is_symlink() {
+        return Ok(kind.is_file());
+    }
+    match fs::metadata(entry.path()) {
+        Ok(target) => Ok(target.is_file()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
     }
 }
 
@@ -179,6 +196,21 @@ mod tests {
         }
         assert_eq!(b"abc", &content(&files, "a")[..3]);
         fs::remove_dir_all(files.path()).unwrap();
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_a_file_of_the_directory() {
+        let (files, elsewhere) = (fresh("links"), fresh("elsewhere"));
+        elsewhere.create("there").unwrap().write_at(0, b"moved").unwrap();
+        std::os::unix::fs::symlink(elsewhere.path().join("there"), files.path().join("good")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path().join("gone"), files.path().join("dangling")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), files.path().join("folder")).unwrap();
+        let mut names = files.list().unwrap();
+        names.sort();
+        assert_eq!(vec!["dangling".to_string(), "good".to_string()], names);
+        assert_eq!(b"moved".to_vec(), content(&files, "good"));
+        fs::remove_dir_all(files.path()).unwrap();
+        fs::remove_dir_all(elsewhere.path()).unwrap();
     }
 
     #[test]

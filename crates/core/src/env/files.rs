@@ -5,9 +5,20 @@
 //! or removed) by [`Files::sync_directory`].
 
 use std::io;
+use std::path::Path;
+
+/// Where files are, as the end of a message about one: " in ...", or nothing.
+pub fn whereabouts(files: &dyn Files) -> String {
+    files.place().map_or_else(String::new, |path| format!(" in {}", path.display()))
+}
 
 /// A data directory. Names are of files in it, never paths. Used from several threads.
 pub trait Files: Send + Sync {
+    /// Where they are, if that is somewhere; for messages.
+    fn place(&self) -> Option<&Path> {
+        None
+    }
+
     /// The names of all files, in no order.
     fn list(&self) -> io::Result<Vec<String>>;
 

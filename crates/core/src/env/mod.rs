@@ -9,7 +9,7 @@ pub mod files;
 pub mod simulated;
 
 pub use directory_files::DirectoryFiles;
-pub use files::{FileReader, FileWriter, Files};
+pub use files::{FileReader, FileWriter, Files, whereabouts};
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -58,7 +58,8 @@ struct Fault {
     operation: Operation,
     /// How many more of these go well.
     after: u64,
-    error: ErrorKind,
+    /// None: it panics.
+    error: Option<ErrorKind>,
     /// All that follow fail, too.
     stays: bool,
 }
@@ -131,12 +132,22 @@ impl SimulatedFiles {
 
     /// Has the `nth` operation of a kind from now on fail; 1 is the next.
     pub fn fail(&self, operation: Operation, nth: u64, error: ErrorKind) {
-        self.disk.lock().faults.push(Fault { operation, after: nth - 1, error, stays: false });
+        self.disk.lock().faults.push(Fault { operation, after: nth - 1, error: Some(error), stays: false });
+    }
+
+    /// Has the `nth` operation of a kind from now on panic, as a bug would.
+    pub fn panic_at(&self, operation: Operation, nth: u64) {
+        self.disk.lock().faults.push(Fault { operation, after: nth - 1, error: None, stays: false });
+    }
+
+    /// Has the next operation of a kind panic, and all after it.
+    pub fn panic_from(&self, operation: Operation) {
+        self.disk.lock().faults.push(Fault { operation, after: 0, error: None, stays: true });
     }
 
     /// Has the `nth` operation of a kind from now on fail, and all after it.
     pub fn fail_from(&self, operation: Operation, nth: u64, error: ErrorKind) {
-        self.disk.lock().faults.push(Fault { operation, after: nth - 1, error, stays: true });
+        self.disk.lock().faults.push(Fault { operation, after: nth - 1, error: Some(error), stays: true });
     }
 
     /// Nothing fails that did not fail yet.
@@ -214,6 +225,7 @@ impl Disk {
             if !fault.stays {
                 self.faults.remove(at);
             }
+            let Some(error) = error else { panic!("a test wants this to panic") };
             return Fate::Fails(error.into());
         }
         Fate::Fine

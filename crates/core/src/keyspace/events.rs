@@ -126,7 +126,7 @@ pub fn class_of(event: &str) -> Option<EventClass> {
 }
 
 /// Something that happened to a key.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Its class.
     pub class: EventClass,

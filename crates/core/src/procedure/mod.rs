@@ -4,9 +4,10 @@
 //! provides; so this layer names nothing above it. What a procedure may take of time and memory is in [`budget`],
 //! the scripts that clients sent with EVAL or SCRIPT LOAD in [`registry`]. Libraries of functions stay (FUNCTION LOAD):
 //! the catalog has their definitions, [`functions`] what is compiled of them; [`library`] reads a library's first line,
-//! [`payload`] what FUNCTION DUMP gives.
+//! [`payload`] what FUNCTION DUMP gives. Procedures in other languages run outside of the store: [`external`].
 
 pub mod budget;
+pub mod external;
 pub mod functions;
 pub mod library;
 pub mod lua;

@@ -18,6 +18,8 @@ pub const HEADER_BYTES: usize = 52;
 pub const BLOCK_HEADER_BYTES: usize = 20;
 const MAGIC: &[u8; 8] = b"PERYCKPT";
 const VERSION: u32 = 1;
+/// No store makes so many changes; from here on numbers could run over.
+const LSN_END: u64 = 1 << 62;
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,9 +88,13 @@ impl Header {
         if version != VERSION {
             return Err((8, format!("format {version}, but this program reads format {VERSION}")));
         }
+        let lsn = long(bytes, 32);
+        if lsn >= LSN_END {
+            return Err((32, format!("no store has come to change {lsn}")));
+        }
         let mut store = [0; 16];
         store.copy_from_slice(&bytes[16..32]);
-        Ok((Header { store, lsn: long(bytes, 32), created_ms: long(bytes, 40) as i64 }, seed))
+        Ok((Header { store, lsn, created_ms: long(bytes, 40) as i64 }, seed))
     }
 }
 
@@ -197,6 +203,14 @@ pub fn lsn_of(name: &str) -> Option<u64> {
 
 fn is_unfinished(name: &str) -> bool {
     name.starts_with(PREFIX) && name.ends_with(UNFINISHED)
+}
+
+/// Removes what was left of unfinished checkpoints. Only when none is being written.
+///
+/// # Errors
+/// A file cannot be removed; some are perhaps.
+pub fn remove_unfinished(files: &dyn Files) -> io::Result<()> {
+    files.list()?.iter().filter(|name| is_unfinished(name)).try_for_each(|name| files.remove(name))
 }
 
 /// Removes checkpoints older than the one at `lsn`, and what was left of unfinished ones; gives the names. Only when no

@@ -11,8 +11,8 @@ mod tables;
 pub(crate) mod tests;
 mod writer;
 
-pub use check::{Report, check};
+pub use check::{Content, Report, check};
 pub use checkpoint::{About, Run, WriteError, Written};
-pub use format::{name_of, remove_others};
+pub use format::{name_of, remove_others, remove_unfinished};
 pub use open::{Phase, Recovered, Step, Trouble, recover};
 pub use restore::{Found, Loaded, Progress, RestoreError, list, load};

@@ -1,7 +1,7 @@
 //! Brings back what a directory holds: the newest checkpoint, then every later record of the log, each once.
 
 use super::restore::{self, Loaded, RestoreError};
-use crate::env::Files;
+use crate::env::{Files, whereabouts};
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 use crate::txn::{Tables, redo};
@@ -75,9 +75,11 @@ pub fn recover(
     progress: &mut dyn FnMut(Step),
 ) -> Result<Recovered> {
     let (recovered, end) = read(files, keyspace, tables, progress).map_err(|trouble| {
-        Error::err(format!("{trouble}. `peryton check` looks closer, and tells what a repair would lose."))
+        let place = whereabouts(files);
+        Error::err(format!("{trouble}{place}. `peryton check` looks closer, and tells what a repair would lose."))
     })?;
-    wal::settle(files, &end).map_err(|error| Error::err(format!("cannot write the end of the log: {error}")))?;
+    let failed = |error| Error::err(format!("cannot write the end of the log{}: {error}", whereabouts(files)));
+    wal::settle(files, &end).map_err(failed)?;
     Ok(recovered)
 }
 

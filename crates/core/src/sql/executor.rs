@@ -15,7 +15,7 @@ use super::statement::{self, Class};
 use super::table_info::TableInfo;
 use super::token::{Token, quote_name};
 use super::trigger::RowTriggers;
-use super::{catalog_tables, ddl, explain, fast, rewrite, schema, source, vtab, write};
+use super::{call, catalog_tables, ddl, explain, fast, rewrite, routines, schema, source, vtab, write};
 use crate::error::{Code, Error, Result};
 use crate::limits;
 use crate::reply::{Blob, Reply};
@@ -33,6 +33,8 @@ pub struct Sql {
     connection: Option<Connection>,
     current: Arc<Current>,
     tables: HashMap<TableId, Arc<TableInfo>>,
+    /// The functions of libraries that the connection knows.
+    functions: routines::Known,
     /// The views that the connection knows.
     views: Vec<Arc<ViewDef>>,
     /// The catalog version that all of the above was made for.
@@ -154,6 +156,7 @@ impl Default for Sql {
             connection: None,
             current: Arc::default(),
             tables: HashMap::new(),
+            functions: routines::Known::default(),
             views: Vec::new(),
             version: u64::MAX,
             running: 0,
@@ -193,6 +196,7 @@ fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
     let views: Vec<_> = host.catalog().views().cloned().collect();
     let mut links = link::resolve(host.catalog());
     let mut triggers = RowTriggers::resolve(host.catalog());
+    let functions = routines::pure_functions(host.catalog());
     let sql = host.sql();
     sql.cache.clear();
     sql.records.clear();
@@ -200,6 +204,7 @@ fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
         sql.connection = Some(connect(&sql.current)?);
     }
     let Some(connection) = &sql.connection else { return Ok(()) };
+    sql.functions.follow(connection, functions, &sql.current)?;
     // What a table has to do with others may change though it does not.
     let linked = |info: &TableInfo| {
         let was = info.links.is_some() || info.triggers.is_some();
@@ -345,6 +350,12 @@ fn compile_and_run(host: &mut dyn Host, bytes: &[u8], params: &[DatumRef<'_>]) -
                 return Err(sql("a transaction cannot be opened or ended while a statement runs"));
             }
             host.control(&control)
+        }
+        Class::Call(routine) => {
+            if host.sql().running > 0 {
+                return Err(sql("a procedure cannot be called while a statement runs"));
+            }
+            call::execute(host, &routine, params)
         }
         Class::Maintenance(name) => maintain(host, name.as_deref()),
         Class::Truncate(name) => dml::truncate::execute(host, &name),

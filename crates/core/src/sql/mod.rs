@@ -1,6 +1,7 @@
 //! SQL: our statements about tables, and SQLite as the query processor over our tables.
 
 pub mod cache;
+pub mod call;
 mod catalog_tables;
 pub mod constraint;
 pub mod control;
@@ -17,6 +18,7 @@ pub mod packed;
 pub mod records;
 pub mod report;
 mod rewrite;
+mod routines;
 pub mod run;
 pub mod schema;
 pub mod source;

@@ -78,7 +78,7 @@ fn state_in(message: &str) -> Option<&str> {
 }
 
 /// Words of a sentence, and the SQLSTATE that they mean; the first that fits counts.
-const SQL: [(&str, &str); 49] = [
+const SQL: [(&str, &str); 53] = [
     ("Expression tree is too large", "54001"),
     ("Recursion limit", "54001"),
     ("nested too deep", "54001"),
@@ -95,6 +95,10 @@ const SQL: [(&str, &str); 49] = [
     ("no such index", "42S12"),
     ("no such column", "42S22"),
     ("has no column named", "42S22"),
+    ("no such trigger", "42704"),
+    ("no such schedule", "42704"),
+    ("no such event", "42704"),
+    ("no definition can call it", "42P17"),
     ("no such function", "42883"),
     ("wrong number of arguments to function", "42883"),
     ("no such collation", "42704"),
@@ -149,6 +153,12 @@ fn state(error: &Error) -> Option<&'static str> {
     let among = |list: &[(&str, &'static str)]| list.iter().find(|(words, _)| message.contains(words)).map(|(_, s)| *s);
     Some(match error.code {
         Code::Sql if message.contains("index") && message.contains("already exists") => "42S11",
+        Code::Sql
+            if ["trigger ", "schedule "].iter().any(|word| message.starts_with(word))
+                && message.ends_with("already exists") =>
+        {
+            "42710"
+        }
         Code::Sql if is_syntax(message) => "42601",
         Code::Sql => among(&SQL).unwrap_or("42000"),
         Code::Constraint => among(&CONSTRAINT).unwrap_or("23000"),

@@ -20,6 +20,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// What a statement needs from above: the tables it reads and writes, the time, the keyspace beside them.
@@ -46,6 +47,12 @@ pub trait Host {
     fn control(&mut self, control: &Control) -> Result<Reply> {
         let _ = control;
         Err(Error::new(Code::Sql, "there are no transactions here"))
+    }
+
+    /// Calls a procedure. The reply may come later.
+    fn call(&mut self, name: &str, args: Vec<Datum>) -> Result<Reply> {
+        let _ = args;
+        Err(Error::new(Code::Sql, format!("the procedure {name} cannot be called from here")))
     }
 
     /// The SQL side of the store.
@@ -149,8 +156,16 @@ pub trait Host {
         Vec::new()
     }
 
-    /// How the calls of the trigger of this number went.
-    fn trigger_runs(&self, _number: u64) -> Runs {
+    /// The value that a pure function of a library gives.
+    ///
+    /// # Errors
+    /// The function failed, or there is none.
+    fn call_function(&mut self, name: &str, _args: &[DatumRef<'_>]) -> Result<Datum> {
+        Err(Error::new(Code::Sql, format!("no such function: {name}")))
+    }
+
+    /// How the calls of the trigger of this name went.
+    fn trigger_runs(&self, _name: &str) -> Runs {
         Runs::default()
     }
 
@@ -170,7 +185,7 @@ pub trait Host {
 /// What fires a trigger of rows. Values are those of the columns that `SELECT *` shows, in their order.
 pub struct Firing<'a> {
     /// The trigger.
-    pub trigger: &'a TriggerDef,
+    pub trigger: &'a Arc<TriggerDef>,
     /// Its table.
     pub table: &'a TableDef,
     /// The row as it is, or was.

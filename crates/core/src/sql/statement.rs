@@ -1,5 +1,6 @@
 //! Reads a statement just far enough to know what to do with it: ours, SQLite's, or refused.
 
+use super::call::{self, Call};
 use super::control::{self, Control};
 use super::error::{sql, syntax};
 use super::run::Traits;
@@ -14,6 +15,8 @@ pub enum Class {
     Ddl,
     /// A transaction is opened or ended.
     Control(Control),
+    /// A procedure is called.
+    Call(Call),
     /// TRUNCATE of the table called so.
     Truncate(String),
     /// Rows are asked for or written.
@@ -58,6 +61,9 @@ fn class_of(text: &str, first: Token<'_>, tokens: &[Token<'_>]) -> Result<Class>
     }
     if is(&["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"]) {
         return control::parse(text, tokens).map(Class::Control);
+    }
+    if is(&["CALL"]) {
+        return call::parse(text, tokens).map(Class::Call);
     }
     if is(&["PRAGMA", "ATTACH", "DETACH", "VACUUM"]) {
         return Err(sql(format!("{} is not part of Peryton's SQL", first.text.to_ascii_uppercase())));

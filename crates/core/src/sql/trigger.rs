@@ -106,7 +106,7 @@ impl Written<'_> {
         columns.filter(|(column, _)| !column.hidden).map(|(_, value)| value.as_ref()).collect()
     }
 
-    fn fire_one(&mut self, run: &mut Run<'_>, trigger: &TriggerDef) -> Outcome<()> {
+    fn fire_one(&mut self, run: &mut Run<'_>, trigger: &Arc<TriggerDef>) -> Outcome<()> {
         let fired = {
             let (old, new) = (self.old.as_ref(), self.new.as_ref());
             let (old, new) = (old.map(|old| self.shown(old)), new.map(|new| self.shown(new)));

@@ -1,17 +1,20 @@
 //! The thread that makes checkpoints: when one is asked for, when the log has grown, when time has passed.
 
 use super::Store;
-use super::durable::Data;
+use super::durable::{Data, new_id};
 use crate::command::waiting;
-use crate::env::{DirectoryFiles, Files, go_last};
-use crate::error::{Error, Result};
+use crate::directory;
+use crate::env::{DirectoryFiles, Files, go_last, whereabouts};
+use crate::error::{Code, Error, Result};
 use crate::journal::Journal;
-use crate::recovery::{About, Run, Written, remove_others};
+use crate::recovery::{About, Run, Written, remove_others, remove_unfinished};
 use crate::reply::Reply;
 use crate::state::State;
+use crate::wal::{LogError, Lsn, StoreId};
 use parking_lot::{Condvar, Mutex};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -62,44 +65,70 @@ pub(super) fn run(saver: &Arc<Saver>, data: &Data, store: &dyn Fn() -> Option<St
         if store.is_closed() {
             return;
         }
+        tidy_log(data);
         back_up(&store, data);
         let is_due = begin_if_due(&mut store.enter().state, data);
         if is_due {
             let begun = Instant::now();
-            let result = save(&store, data);
+            let result = whole(|| save(&store, data));
+            if result.is_err() {
+                // After a panic there may be some.
+                let _ = remove_unfinished(&*data.files);
+            }
             end(&mut store.enter().state, result, begun.elapsed());
         }
     }
 }
 
+/// What `work` gives; a panic, which the hook has reported, is an error as any other (invariant 12). Whoever waits for the
+/// end of the work hears of it, and the next one can begin.
+fn whole<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(Error::new(Code::Bug, "no checkpoint could be made: it failed inside Peryton")))
+}
+
+/// Removes the log before the last checkpoint, as far as it is still there: the segment that was written then can go when
+/// the next has begun, which the log's thread does when it comes to it.
+fn tidy_log(data: &Data) {
+    if let Some(log) = &data.log
+        && log.is_untidy()
+    {
+        // What cannot be removed is tried again.
+        let _ = log.tidy();
+    }
+}
+
 /// Is it time? Then it has begun.
 fn begin_if_due(state: &mut State, data: &Data) -> bool {
-    let now_s = state.clock.now_ms / 1000;
+    // Not by the wall clock, which may be put back.
+    let now_ns = state.monotonic_ns;
     let config = &state.config;
     let saves = &state.journal.saves;
     let has_changed = state.stats.dirty != saves.dirty_at;
-    let log_bytes = data.log.as_ref().map_or(0, |log| log.size_bytes());
+    let log_bytes = data.log.as_ref().map_or(0, |log| log.needed_bytes());
     let is_long = config.checkpoint_log_bytes > 0 && log_bytes > config.checkpoint_log_bytes && has_changed;
+    let idle = Duration::from_nanos(now_ns.saturating_sub(saves.tried_ns)).saturating_add(saves.age_when_opened);
     let is_old = config.checkpoint_seconds > 0
-        && now_s - saves.last_s.max(saves.tried_s) >= config.checkpoint_seconds as i64
+        && idle >= Duration::from_secs(config.checkpoint_seconds)
         && has_changed
         && data.log.is_some();
     // After a failure, as on a full disk, it is not tried again at once.
-    let may_try = saves.failed.is_none() || now_s - saves.tried_s >= RETRY_S;
+    let may_try = saves.failed.is_none() || now_ns.saturating_sub(saves.tried_ns) >= RETRY.as_nanos() as u64;
     if !(saves.wanted || may_try && (is_long || is_old)) {
         return false;
     }
     let dirty = state.stats.dirty;
     let saves = &mut state.journal.saves;
-    (saves.wanted, saves.running, saves.tried_s, saves.dirty_at_begin) = (false, true, now_s, dirty);
+    (saves.wanted, saves.running, saves.dirty_at_begin) = (false, true, dirty);
+    (saves.tried_ns, saves.age_when_opened) = (now_ns, Duration::ZERO);
     // Who asks while it runs waits for the next one.
     saves.served = std::mem::take(&mut saves.waiting);
     saves.ending = std::mem::take(&mut saves.ends);
     true
 }
 
-/// After a failed checkpoint the next one by itself comes so much later, seconds.
-const RETRY_S: i64 = 10;
+/// After a failed checkpoint the next one by itself comes so much later.
+const RETRY: Duration = Duration::from_secs(10);
 
 fn end(state: &mut State, result: Result<Written>, took: Duration) {
     let now_s = state.clock.now_ms / 1000;
@@ -145,41 +174,55 @@ fn back_up(store: &Store, data: &Data) {
 
 fn copy_to(store: &Store, data: &Data, place: &Path) -> Result<()> {
     let failed = |error: io::Error| Error::err(error.to_string());
-    if place.exists() {
+    // Also a link that leads nowhere is something.
+    if place.symlink_metadata().is_ok() {
         return Err(Error::err("there is something of this name"));
     }
-    fs::create_dir_all(place).map_err(failed)?;
-    let result = save_in(store, data, &DirectoryFiles::new(place));
-    match result {
-        Ok(_) => File::open(place.parent().unwrap_or(place)).and_then(|parent| parent.sync_all()).map_err(failed),
-        Err(error) => {
-            // What is left of it would only look like a backup.
-            let _ = fs::remove_dir_all(place);
-            Err(error)
-        }
+    directory::make(place).map_err(failed)?;
+    // A store of its own: what it will be told is another history than ours, though both begin alike.
+    let result = whole(|| save_in(store, data, &DirectoryFiles::new(place), new_id()));
+    if result.is_err() {
+        // What is left of it would only look like a backup.
+        let _ = fs::remove_dir_all(place);
     }
+    result.map(drop)
 }
 
 /// Makes a checkpoint, while the store serves; the log before it goes.
 fn save(store: &Store, data: &Data) -> Result<Written> {
-    let written = save_in(store, data, &*data.files)?;
+    let written = save_in(store, data, &*data.files, data.id)?;
     tidy(data, written.lsn);
     Ok(written)
 }
 
-/// Writes a checkpoint to these files.
-fn save_in(store: &Store, data: &Data, files: &dyn Files) -> Result<Written> {
-    let failed = |error: String| Error::err(format!("no checkpoint could be made: {error}"));
-    let run = begin(&mut store.enter().state, data)?;
+/// Writes a checkpoint to these files, as one of the store `id`.
+fn save_in(store: &Store, data: &Data, files: &dyn Files, id: StoreId) -> Result<Written> {
+    let run = begin(&mut store.enter().state, id)?;
     let (mut run, result) = walk(store, run, files);
     // A checkpoint must not hold what the log might yet lose: who was told nothing must not see it come back.
     let lsn = run.lsn();
-    let kept = || data.log.as_ref().map_or(Ok(()), |log| log.wait(lsn)).map_err(|error| failed(error.to_string()));
-    let result = result.and_then(|()| kept()).and_then(|()| run.finish(files).map_err(Error::from));
-    if result.is_err() {
+    let result =
+        result.and_then(|()| await_log(store, data, lsn)).and_then(|()| run.finish(files).map_err(Error::from));
+    result.map_err(|error| {
         run.discard(files);
+        Error::new(error.code, format!("{}{}", error.message, whereabouts(files)))
+    })
+}
+
+/// Waits until the log has a record safe, which on a full disk may take for ever; but not after the store was closed.
+fn await_log(store: &Store, data: &Data, lsn: Lsn) -> Result<()> {
+    let Some(log) = &data.log else { return Ok(()) };
+    let failed = |error: LogError| Error::err(format!("no checkpoint could be made: {error}"));
+    while !log.wait_for(lsn, LOOK_EVERY).map_err(failed)? {
+        if store.is_closed() {
+            return Err(being_closed());
+        }
     }
-    result
+    Ok(())
+}
+
+fn being_closed() -> Error {
+    Error::err("no checkpoint could be made: the store is being closed")
 }
 
 /// Saves keys in slices under the baton, and writes what they hold, and the tables, off it, in a thread that goes last: on
@@ -191,7 +234,7 @@ fn walk(store: &Store, run: Run, files: &dyn Files) -> (Run, Result<()>) {
         let write = move || {
             go_last();
             for mut run in asked {
-                let result = run.write(files).map_err(Error::from);
+                let result = write_some(&mut run, files);
                 if written.send((run, result)).is_err() {
                     return;
                 }
@@ -205,7 +248,7 @@ fn walk(store: &Store, run: Run, files: &dyn Files) -> (Run, Result<()>) {
                 answers.recv().unwrap_or_else(|_| unreachable!("the writer answers"))
             }
             Err(_) => {
-                let result = run.write(files).map_err(Error::from);
+                let result = write_some(&mut run, files);
                 (run, result)
             }
         };
@@ -215,6 +258,11 @@ fn walk(store: &Store, run: Run, files: &dyn Files) -> (Run, Result<()>) {
     })
 }
 
+/// Writes the next part; a panic is an error, so that the run can be given up under the baton.
+fn write_some(run: &mut Run, files: &dyn Files) -> Result<bool> {
+    whole(|| run.write(files).map_err(Error::from))
+}
+
 fn walk_with(store: &Store, mut run: Run, write: impl Fn(Run) -> (Run, Result<bool>)) -> (Run, Result<()>) {
     let (mut has_keys, mut pace) = (true, Pace::default());
     loop {
@@ -222,7 +270,7 @@ fn walk_with(store: &Store, mut run: Run, write: impl Fn(Run) -> (Run, Result<bo
         let written;
         (run, written) = write(run);
         let result = match store.is_closed() {
-            true => written.and(Err(Error::err("no checkpoint could be made: the store is being closed"))),
+            true => written.and(Err(being_closed())),
             false => written,
         };
         match result {
@@ -262,18 +310,19 @@ impl Pace {
     }
 }
 
-/// Removes what the new checkpoint makes superfluous. What cannot be removed goes with the next one.
-fn tidy(data: &Data, lsn: u64) {
+/// Removes what the new checkpoint makes superfluous. What cannot be removed of the log is tried again, and an older
+/// checkpoint goes with the next one.
+fn tidy(data: &Data, lsn: Lsn) {
     let _ = remove_others(&*data.files, lsn);
     if let Some(log) = &data.log {
         let _ = log.remove_before(lsn + 1);
     }
 }
 
-fn begin(state: &mut State, data: &Data) -> Result<Run> {
+fn begin(state: &mut State, id: StoreId) -> Result<Run> {
     let State { journal, keyspace, tables, clock, .. } = state;
     let lsn = next_lsn(journal);
-    let about = About { store: data.id, lsn, created_ms: clock.now_ms, things: Vec::new() };
+    let about = About { store: id, lsn, created_ms: clock.now_ms, things: Vec::new() };
     Run::begin(keyspace, tables, about)
 }
 

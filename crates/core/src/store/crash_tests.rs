@@ -48,7 +48,7 @@ fn step(random: &mut Xoshiro, client: &Client) -> Reply {
     let longest = if random.below(8) == 0 { 3000 } else { 40 };
     let value = "v".repeat(1 + random.below(longest) as usize);
     let call = |args: &[&str]| client.call(args);
-    match random.below(25) {
+    match random.below(27) {
         0..3 => call(&["SET", &n, &value]),
         3 => call(&["RPUSH", "list", &value]),
         4 => call(&["LPOP", "list"]),
@@ -91,6 +91,15 @@ fn step(random: &mut Xoshiro, client: &Client) -> Reply {
             let args: [&[u8]; 4] = [b"FUNCTION", b"RESTORE", &payload::write(&libraries), policy];
             client.store.enter().execute(client.session, &args)
         }
+        24 => match random.below(4) {
+            0 => call(&["SQL", &format!("DROP TRIGGER IF EXISTS r{n}")]),
+            1 => call(&["SQL", &format!("CREATE TRIGGER IF NOT EXISTS r{n} ON KEYS 'none:{value}' CALL f0")]),
+            _ => call(&["SQL", &format!("CREATE TRIGGER IF NOT EXISTS r{n} AFTER UPDATE OF b ON u{n} CALL f0")]),
+        },
+        25 => match random.below(3) {
+            0 => call(&["SQL", &format!("DROP SCHEDULE IF EXISTS s{n}")]),
+            _ => call(&["SQL", &format!("CREATE SCHEDULE IF NOT EXISTS s{n} EVERY 9 DAYS CALL f0 WITH ('{value}')")]),
+        },
         _ => call(&["SWAPDB", "0", "1"]),
     }
 }

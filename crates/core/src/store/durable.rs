@@ -1,15 +1,16 @@
 //! Opens what a store keeps on disk: brings back what is there, and begins to write the log.
 
 use crate::directory::Directory;
-use crate::env::{DirectoryFiles, Files, os_random};
+use crate::env::{DirectoryFiles, Env, Files, SystemEnv, os_random, whereabouts};
 use crate::error::{Error, Result};
 use crate::keyspace::Wants;
-use crate::recovery::{self, Recovered, Report, Step, recover};
+use crate::recovery::{self, Content, Loaded, Recovered, Report, Step, recover};
 use crate::session::Durability;
 use crate::state::State;
 use crate::wal::{Log, LogSettings, StoreId};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Is told how far the opening is.
 pub type Progress = Box<dyn FnMut(Step) + Send>;
@@ -29,9 +30,32 @@ pub fn check(path: &Path, repair: bool, mut progress: Option<Progress>) -> Resul
     if !path.is_dir() {
         return Err(Error::err(format!("there is no directory {}", path.display())));
     }
-    let directory = Directory::claim(path)?;
+    let directory = if repair { Directory::claim(path)? } else { Directory::claim_to_read(path)? };
     let mut tell = |step| progress.iter_mut().for_each(|progress| progress(step));
     recovery::check(&*files(&directory), repair, &mut tell)
+}
+
+/// Reads what the directory `source` holds, on which no store is open, and puts it into the directory `target`, which must
+/// not exist, as a store of its own. Without data, or if something is wrong with it, nothing is made, and the report tells.
+///
+/// # Errors
+/// A store has `source` open, there is none, there is something in the place of `target`, or it cannot be written.
+pub fn restore(source: &Path, target: &Path, mut progress: Option<Progress>) -> Result<Report> {
+    if target.symlink_metadata().is_ok() {
+        return Err(Error::err(format!("{} exists", target.display())));
+    }
+    let from = Directory::claim_to_read(source)?;
+    let mut tell = |step| progress.iter_mut().for_each(|progress| progress(step));
+    let mut content = Content::read(&*files(&from), &mut tell);
+    if content.is_whole() && content.report.has_data() {
+        let to = Directory::claim(target)?;
+        let written = content.write(&*files(&to), new_id(), SystemEnv::new().now_us() / 1000);
+        if written.is_err() {
+            to.remove();
+        }
+        written?;
+    }
+    Ok(content.report)
 }
 
 /// The files of a directory.
@@ -58,18 +82,37 @@ pub(super) fn open(
     let id = recovered.id.unwrap_or_else(new_id);
     state.journal.saves.possible = true;
     state.journal.unlogged = recovered.next - 1;
+    tidy(&*files, recovered.checkpoint.as_ref());
+    state.journal.saves.tried_ns = state.env.monotonic_ns();
     if let Some(loaded) = &recovered.checkpoint {
         state.journal.saves.last_s = loaded.created_ms / 1000;
+        // A clock that was put back since makes it no younger than now.
+        let age_ms = u64::try_from(state.clock.now_ms.saturating_sub(loaded.created_ms)).unwrap_or(0);
+        state.journal.saves.age_when_opened = Duration::from_millis(age_ms);
     }
     if durability == Durability::None {
         return Ok(Data { files, id, log: None });
     }
-    let log = Log::open(files.clone(), id, recovered.next, settings)
-        .map_err(|error| Error::err(format!("cannot begin the log: {error}")))?;
+    let failed = |error| Error::err(format!("cannot begin the log{}: {error}", whereabouts(&*files)));
+    let log = Log::open(files.clone(), id, recovered.next, settings).map_err(failed)?;
+    if let Some(loaded) = &recovered.checkpoint {
+        // What cannot be removed now is tried again.
+        let _ = log.remove_before(loaded.lsn + 1);
+    }
     state.journal.start(log.clone());
     state.wants |= Wants::REDO;
     (state.config.has_log, state.config.durability) = (true, durability);
     Ok(Data { files, id, log: Some(log) })
+}
+
+/// Removes what a crash left of a checkpoint that was not finished, or of those before the one that was loaded: nothing
+/// else would until the next one is finished, for which they might take the room.
+fn tidy(files: &dyn Files, loaded: Option<&Loaded>) {
+    // What cannot be removed is only in the way.
+    let _ = match loaded {
+        Some(loaded) => recovery::remove_others(files, loaded.lsn).map(drop),
+        None => recovery::remove_unfinished(files),
+    };
 }
 
 /// Tells whoever runs the store what was found, if there was anything.
@@ -93,7 +136,8 @@ fn report(recovered: &Recovered, took_ms: u64, state: &mut State) {
     }
 }
 
-fn new_id() -> StoreId {
+/// An id that no store has yet.
+pub(super) fn new_id() -> StoreId {
     let (a, b) = (os_random().to_le_bytes(), os_random().to_le_bytes());
     std::array::from_fn(|i| if i < 8 { a[i] } else { b[i - 8] })
 }

@@ -4,6 +4,7 @@
 use crate::error::{Code, Error, Result};
 use crate::procedure::Watch;
 use crate::procedure::budget::{self, Kind};
+use crate::procedure::external::Callers;
 use crate::reply::Reply;
 use crate::session::SessionId;
 use crate::state::State;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 pub struct Overrun {
     scripts: Arc<Watch>,
     statements: Arc<Watch>,
+    callers: Arc<Callers>,
     /// Sessions to be killed when the baton is free.
     doomed: Mutex<Vec<SessionId>>,
     /// An instant, and what the store's steady clock showed then.
@@ -27,6 +29,7 @@ impl Overrun {
         Overrun {
             scripts: state.scripts.watch().clone(),
             statements: state.statement_watch.clone(),
+            callers: state.externals.callers().clone(),
             doomed: Mutex::default(),
             opened,
         }
@@ -65,9 +68,10 @@ impl Overrun {
         self.scripts.kill(Kind::Script)
     }
 
-    /// Ends the statement of a session soon, as far as it runs now; what it wrote is taken back. False: it has none.
+    /// Ends the statement of a session soon, as far as it runs now, or the procedure that it waits for; what these wrote is
+    /// taken back. False: it has none.
     pub fn cancel(&self, session: SessionId) -> bool {
-        self.statements.cancel(session)
+        self.statements.cancel(session) || self.callers.cancel(session)
     }
 
     /// The reply to a request that ends what runs or tells of it: SCRIPT KILL, FUNCTION KILL, FUNCTION STATS, CANCEL and
@@ -77,7 +81,7 @@ impl Overrun {
         Some(match Ending::of(args)? {
             Ending::Procedure(kind) => self.scripts.kill(kind).map_or_else(Reply::Error, |()| Reply::Ok),
             Ending::Told => self.told(),
-            // Others than the one whose statement runs can only be ended with the baton.
+            // Those whose statement does not run, and who wait for no procedure, can only be ended with the baton.
             Ending::Statement(id) => self.cancel(id).then_some(Reply::Int(1))?,
             Ending::Client(id) => {
                 self.cancel(id).then(|| self.doomed.lock().push(id))?;

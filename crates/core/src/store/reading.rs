@@ -199,6 +199,13 @@ impl Host for Reading<'_> {
         Ok(next)
     }
 
+    fn call_function(&mut self, name: &str, args: &[DatumRef<'_>]) -> Result<Datum> {
+        // The interpreter belongs to whoever has the baton.
+        let mut baton = self.store.enter();
+        baton.state.tick();
+        sql::lend(&mut baton.state, self.job.db, |host| host.call_function(name, args))
+    }
+
     fn store_key(&mut self, _: &[u8], _: Shape, _: &[Vec<Datum>]) -> Result<usize> {
         Err(Error::new(Code::Bug, "reading.rs: a read may not write"))
     }

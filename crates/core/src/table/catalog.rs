@@ -2,7 +2,7 @@
 //! at each change of them.
 
 use super::datum::{Datum, damaged, put_bytes, put_varint, take, take_bytes, take_varint};
-use super::library::Libraries;
+use super::library::{Libraries, LibraryDef};
 use super::schedule::Schedules;
 use super::trigger::{TriggerDef, Triggers};
 use super::types::{Collation, ColumnType, Storage};
@@ -422,6 +422,11 @@ impl Catalog {
         let removed = self.triggers.remove(name)?;
         self.version += 1;
         Some(removed)
+    }
+
+    /// A library has come or gone: if SQL may call functions of it, statements are to be compiled anew.
+    pub fn note_library(&mut self, library: Option<&LibraryDef>) {
+        self.version += u64::from(library.is_some_and(LibraryDef::is_called_by_sql));
     }
 
     /// What it remembers of definitions that are gone.

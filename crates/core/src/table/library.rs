@@ -69,6 +69,11 @@ pub struct FunctionDef {
 const FORMAT: u8 = 1;
 
 impl LibraryDef {
+    /// Has it functions that SQL may call?
+    pub fn is_called_by_sql(&self) -> bool {
+        self.functions.iter().any(|function| function.flags.contains(ScriptFlags::PURE))
+    }
+
     /// Appends the deterministic encoding.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(FORMAT);

@@ -148,7 +148,8 @@ impl Transaction {
         for savepoint in self.savepoints.drain(at..).rev() {
             self.tables.keep(&mut self.changes, savepoint.scope);
         }
-        if self.savepoints.is_empty() {
+        // A statement that has opened a scope may still want them.
+        if self.savepoints.is_empty() && self.key_scopes == 0 {
             self.keys.forget_undo();
         }
         Ok(false)

@@ -13,6 +13,8 @@ use crc32c::{crc32c, crc32c_append};
 pub const SEGMENT_MAGIC: [u8; 8] = *b"PERYTLOG";
 /// Version of the format, in each segment's header.
 pub const VERSION: u32 = 1;
+/// No store makes so many changes; from here on numbers could run over.
+pub const LSN_END: Lsn = 1 << 62;
 /// Bytes of a segment before its first group.
 pub const SEGMENT_HEADER_BYTES: usize = 40;
 /// The first bytes of a group; none of them is zero, as all bytes behind the last group are.
@@ -62,9 +64,13 @@ impl SegmentHeader {
             VERSION => {}
             other => return Err(BadHeader::Version(other)),
         }
+        let first = u64_at(bytes, 28);
+        if first == 0 || first >= LSN_END {
+            return Err(BadHeader::Malformed);
+        }
         let mut id = StoreId::default();
         id.copy_from_slice(&bytes[12..28]);
-        Ok(SegmentHeader { id, first: u64_at(bytes, 28) })
+        Ok(SegmentHeader { id, first })
     }
 
     /// Where the checksums of the segment's groups start, so that no group of another segment passes for one of this.

@@ -4,12 +4,17 @@ use super::queue::{Condition, Listener, Shared};
 use super::writer::Writer;
 use super::{LogSettings, Lsn, StoreId};
 use crate::env::Files;
+use crate::limits;
 use parking_lot::Mutex;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// How often is looked whether waiting still makes sense.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Why a record is not durable and will not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +47,8 @@ struct Owner {
 pub(super) struct Segments {
     pub(super) files: Arc<dyn Files>,
     pub(super) list: Mutex<Vec<SegmentSize>>,
+    /// Records before this one are needed no more.
+    needed_from: AtomicU64,
 }
 
 pub(super) struct SegmentSize {
@@ -73,7 +80,7 @@ impl Log {
         settings: LogSettings,
     ) -> io::Result<(Log, Writer)> {
         let shared = Arc::new(Shared::new(next, settings.group_bytes));
-        let segments = Arc::new(Segments { files, list: Mutex::new(Vec::new()) });
+        let segments = Arc::new(Segments { files, list: Mutex::new(Vec::new()), needed_from: AtomicU64::new(0) });
         let writer = Writer::open(shared.clone(), segments.clone(), id, next, settings)?;
         let owner = Owner { shared: shared.clone(), segments, thread: Mutex::new(None), process: std::process::id() };
         Ok((Log { shared, owner: Arc::new(owner) }, writer))
@@ -160,6 +167,28 @@ impl Log {
         self.shared.queued_bytes()
     }
 
+    /// Whether so much is not written yet that whoever asks for more should wait. Not when the disk is full or has
+    /// failed: then nothing is written that could add to it, and who reads must not wait for what may never come.
+    #[inline]
+    pub fn is_behind(&self) -> bool {
+        self.queued_bytes() > limits::LOG_QUEUE_BYTES_MAX && self.condition() == Condition::Fine
+    }
+
+    /// As [`wait`](Self::wait), but gives up while the disk is full; gives whether the record is durable.
+    ///
+    /// # Errors
+    /// As of `wait`.
+    pub fn wait_unless_full(&self, lsn: Lsn) -> Result<bool, LogError> {
+        loop {
+            if self.wait_for(lsn, LOOK_EVERY)? {
+                return Ok(true);
+            }
+            if self.condition() == Condition::Full {
+                return Ok(false);
+            }
+        }
+    }
+
     /// Begins a segment with the next record, so that those before it can be removed. Gives that record's number. The
     /// segment is made by the log's thread, when all before it is durable and the disk has room.
     pub fn rotate(&self) -> Lsn {
@@ -173,17 +202,24 @@ impl Log {
         next
     }
 
-    /// Removes the segments that hold no record from `lsn` on. Not under the baton.
+    /// Records before `lsn` are needed no more: removes the segments that hold no others. Not under the baton.
+    ///
+    /// # Errors
+    /// As of [`tidy`](Self::tidy), which can be tried again.
+    pub fn remove_before(&self, lsn: Lsn) -> io::Result<()> {
+        self.owner.segments.needed_from.fetch_max(lsn, Ordering::Relaxed);
+        self.tidy()
+    }
+
+    /// Removes the segments that hold no record that is needed. The one that is written stays, so there may be one more
+    /// to remove when the next has begun. Not under the baton.
     ///
     /// # Errors
     /// A file cannot be removed; those before it are.
-    pub fn remove_before(&self, lsn: Lsn) -> io::Result<()> {
+    pub fn tidy(&self) -> io::Result<()> {
         let segments = &self.owner.segments;
         loop {
-            let name = match segments.list.lock().as_slice() {
-                [oldest, next, ..] if next.first <= lsn => oldest.name.clone(),
-                _ => return Ok(()),
-            };
+            let Some(name) = segments.superfluous() else { return Ok(()) };
             match segments.files.remove(&name) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => segments.list.lock().retain(|segment| segment.name != name),
@@ -191,9 +227,21 @@ impl Log {
         }
     }
 
+    /// Whether [`tidy`](Self::tidy) has something to do.
+    pub fn is_untidy(&self) -> bool {
+        self.owner.segments.superfluous().is_some()
+    }
+
     /// Bytes of all segments.
     pub fn size_bytes(&self) -> u64 {
         self.owner.segments.list.lock().iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// Bytes of the segments that hold only records that are needed.
+    pub fn needed_bytes(&self) -> u64 {
+        let needed_from = self.owner.segments.needed_from.load(Ordering::Relaxed);
+        let list = self.owner.segments.list.lock();
+        list.iter().filter(|segment| segment.first >= needed_from).map(|segment| segment.bytes).sum()
     }
 
     /// Writes and syncs everything, and ends the log.
@@ -206,8 +254,23 @@ impl Log {
     }
 }
 
+impl Segments {
+    /// The oldest segment, if it holds nothing that is needed.
+    fn superfluous(&self) -> Option<String> {
+        let needed_from = self.needed_from.load(Ordering::Relaxed);
+        match self.list.lock().as_slice() {
+            [oldest, next, ..] if next.first <= needed_from => Some(oldest.name.clone()),
+            _ => None,
+        }
+    }
+}
+
 impl Owner {
     fn close(&self) {
+        // A forked child has no such thread, and what is queued is its parent's to write.
+        if self.process != std::process::id() {
+            return;
+        }
         {
             let mut queue = self.shared.queue.lock();
             queue.closing = true;
@@ -226,9 +289,6 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // A forked child has no such thread, and what is queued is its parent's to write.
-        if self.process == std::process::id() {
-            self.close();
-        }
+        self.close();
     }
 }

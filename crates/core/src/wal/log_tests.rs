@@ -1,11 +1,14 @@
 //! The log with its thread, over real files.
 
+use super::writer::Order;
 use super::*;
+use crate::env::simulated::{Operation, SimulatedFiles};
 use crate::env::{DirectoryFiles, Files};
 use std::convert::Infallible;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const ID: StoreId = *b"0123456789abcdef";
 
@@ -169,6 +172,46 @@ fn segments_follow_each_other_and_go() {
         read(&*fresh.0, Start { from: 200, id: None }, &mut |_, _| {}, &mut |_, _| Ok::<(), ()>(())),
         Err(ReadError::Damage(damage)) if damage.from == 200
     ));
+}
+
+#[test]
+fn the_segment_that_was_written_goes_when_the_next_has_begun() {
+    let files = SimulatedFiles::new(1);
+    let (log, mut writer) = Log::without_thread(Arc::new(files.clone()), ID, 1, small()).unwrap();
+    (1..=5).for_each(|lsn| append(&log, lsn));
+    writer.step(Order { sync: true, close: false });
+    assert_eq!(log.size_bytes(), log.needed_bytes());
+    assert_eq!(6, log.rotate());
+    log.remove_before(6).unwrap();
+    assert_eq!((1, false), (segment::list(&files).unwrap().len(), log.is_untidy()));
+    // It has grown by nothing that is needed, so this is no reason for another checkpoint.
+    assert_eq!(0, log.needed_bytes());
+    writer.step(Order::default());
+    assert_eq!((2, true), (segment::list(&files).unwrap().len(), log.is_untidy()));
+    files.fail(Operation::Remove, 1, ErrorKind::Other);
+    assert!(log.tidy().is_err());
+    assert!(log.is_untidy());
+    log.tidy().unwrap();
+    assert_eq!((1, false), (segment::list(&files).unwrap().len(), log.is_untidy()));
+    assert_eq!(log.size_bytes(), log.needed_bytes());
+}
+
+/// What nobody waits for is written soon, also if somebody waited for something just before: when only the process dies,
+/// some hundredths of a second are lost.
+#[test]
+fn after_somebody_waited_what_nobody_wants_is_written_as_soon_as_ever() {
+    let fresh = Fresh::new("lull");
+    let log = fresh.open(1, LogSettings { sync_interval: Duration::from_secs(3600), ..LogSettings::default() });
+    for lsn in (1..20).step_by(2) {
+        append(&log, lsn);
+        log.wait(lsn).unwrap();
+        append(&log, lsn + 1);
+        let begun = Instant::now();
+        while log.queued_bytes() > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 #[test]

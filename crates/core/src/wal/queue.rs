@@ -4,6 +4,7 @@ use super::Lsn;
 use super::format::{self, GROUP_HEADER_BYTES};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
@@ -314,6 +315,9 @@ impl Shared {
         drop(self.waiters.lock());
         self.progressed.notify_all();
         let listeners = self.listeners.lock().clone();
-        listeners.iter().for_each(|(_, listener)| listener());
+        for (_, listener) in listeners.iter() {
+            // A bug of a listener, which the hook has reported, is no failure of the log.
+            let _ = catch_unwind(AssertUnwindSafe(|| listener()));
+        }
     }
 }

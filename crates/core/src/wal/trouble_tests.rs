@@ -277,6 +277,68 @@ fn a_waiter_is_not_told_of_a_failure_that_loses_nothing() {
 }
 
 #[test]
+fn a_bug_in_the_logs_thread_is_a_failure_that_loses_nothing() {
+    for operation in [Operation::Write, Operation::Sync] {
+        let files = SimulatedFiles::new(5);
+        let log = Log::open(Arc::new(files.clone()), ID, 1, settings()).unwrap();
+        append(&log, 5);
+        log.wait(5).unwrap();
+        files.panic_at(operation, 1);
+        append(&log, 5);
+        assert_eq!(Ok(()), log.wait(10), "{operation:?}");
+        assert_eq!(Condition::Failed, log.condition());
+        assert_eq!(0, log.queued_bytes());
+        assert_eq!(10, read_all(&files.crash(1)).0);
+    }
+}
+
+#[test]
+fn who_waits_for_a_log_that_cannot_even_fail_is_told() {
+    for operation in [Operation::Write, Operation::Create, Operation::Rename] {
+        let files = SimulatedFiles::new(5);
+        let log = Log::open(Arc::new(files.clone()), ID, 1, settings()).unwrap();
+        append(&log, 5);
+        log.wait(5).unwrap();
+        files.panic_at(Operation::Sync, 1);
+        files.panic_from(operation);
+        append(&log, 5);
+        let error = log.wait(10).unwrap_err().to_string();
+        assert!(error.contains("panicked"), "{error}");
+        assert_eq!((Condition::Failed, 5, 0), (log.condition(), log.durable(), log.queued_bytes()));
+        assert!(log.close().is_err());
+        assert!(read_all(&files.crash(1)).0 >= 5);
+    }
+}
+
+#[test]
+fn a_listener_with_a_bug_is_no_failure_of_the_log() {
+    let files = SimulatedFiles::new(5);
+    let log = Log::open(Arc::new(files.clone()), ID, 1, settings()).unwrap();
+    log.on_progress(Arc::new(|| panic!("a test wants this to panic")));
+    append(&log, 5);
+    log.wait(5).unwrap();
+    append(&log, 5);
+    log.wait(10).unwrap();
+    assert_eq!(Condition::Fine, log.condition());
+    log.close().unwrap();
+}
+
+#[test]
+fn who_must_not_wait_for_room_is_told_that_there_is_none() {
+    let files = SimulatedFiles::new(1);
+    let log = Log::open(Arc::new(files.clone()), ID, 1, settings()).unwrap();
+    append(&log, 5);
+    assert_eq!(Ok(true), log.wait_unless_full(5));
+    files.set_capacity(files.used());
+    append(&log, 300);
+    assert_eq!(Ok(false), log.wait_unless_full(log.last()));
+    assert!(!log.is_behind());
+    files.set_capacity(u64::MAX);
+    log.wait(log.last()).unwrap();
+    assert_eq!(Ok(true), log.wait_unless_full(log.last()));
+}
+
+#[test]
 fn what_was_read_after_a_failed_sync_is_durable_once_settled() {
     // No crash between: the process ends, and another reads what the system has in memory.
     for seed in 0..30 {

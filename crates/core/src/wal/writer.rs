@@ -4,7 +4,7 @@ use super::log::{SegmentSize, Segments};
 use super::queue::{Batch, Condition, Queue, Shared};
 use super::segment_file::{SegmentFile, Trouble};
 use super::{LogSettings, Lsn, StoreId, segment};
-use crate::env::Files;
+use crate::env::{Files, whereabouts};
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,8 +40,8 @@ struct Timers {
     write: Option<Instant>,
     sync: Option<Instant>,
     retry: Option<Instant>,
-    /// Until then nothing queued need be noticed: its promise is kept by looking at this time. It spares those who
-    /// append and then want from waking the thread twice.
+    /// Until then nothing queued need be noticed: it is written at this time. It spares those who append and then want
+    /// from waking the thread twice.
     lull: Option<Instant>,
 }
 
@@ -98,12 +98,20 @@ impl Writer {
         while !self.ended {
             let order = self.await_work();
             if catch_unwind(AssertUnwindSafe(|| self.turn(order))).is_err() {
-                // A bug. Whoever waits must not wait for ever, and what is on the disk is as after a failed write.
-                self.shared.set_condition(Condition::Failed, Some("the log's thread panicked".into()));
-                self.shared.queue.lock().refuses = true;
-                self.shared.settle();
-                self.ended = true;
+                self.fail_after_panic();
             }
+        }
+    }
+
+    /// A bug. Whoever waits must not wait for ever, and what is on the disk is as after a failed write.
+    fn fail_after_panic(&mut self) {
+        const WHAT: &str = "its thread panicked";
+        if catch_unwind(AssertUnwindSafe(|| self.fail(WHAT))).is_err() {
+            self.shared.queue.lock().refuses = true;
+            self.shared.set_condition(Condition::Failed, Some(format!("{}: {WHAT}", self.failed())));
+            self.shared.note_nothing_queued();
+            self.ended = true;
+            self.shared.settle();
         }
     }
 
@@ -138,7 +146,7 @@ impl Writer {
             timers.lull = None;
             // What was queued meanwhile is that old, perhaps.
             if !queue.is_empty() {
-                timers.sync = Some(now);
+                timers.write = Some(now);
             }
         }
         if !queue.is_empty() && timers.lull.is_none() {
@@ -202,7 +210,9 @@ impl Writer {
         if order.sync {
             let was_wanted = self.shared.is_wanted();
             self.sync()?;
-            self.timers.lull = was_wanted.then(|| Instant::now() + self.settings.sync_interval);
+            // No longer than what nobody wants may wait to be written: if only the process dies, no more is lost.
+            let lull = self.settings.write_delay.min(self.settings.sync_interval);
+            self.timers.lull = was_wanted.then(|| Instant::now() + lull);
         }
         written?;
         self.rotate_if_asked()?;
@@ -366,9 +376,11 @@ impl Writer {
 
     fn note_full(&mut self) {
         self.timers.retry = Some(Instant::now() + self.settings.retry);
-        let refusal = "the disk has no room for the log, so nothing can be changed; \
-                       it goes on by itself as soon as there is room";
-        self.shared.set_condition(Condition::Full, Some(refusal.into()));
+        let refusal = format!(
+            "the disk has no room for the log{}, so nothing can be changed; it goes on by itself as soon as there is room",
+            whereabouts(&*self.segments.files)
+        );
+        self.shared.set_condition(Condition::Full, Some(refusal));
     }
 
     /// Ends the log after a failure. What was appended and is not durable is tried to be saved in a segment of its own.
@@ -380,7 +392,7 @@ impl Writer {
             queue.take(&mut self.pending);
         }
         let advice = "nothing can be changed until the store is opened again; look after the disk first";
-        shared.set_condition(Condition::Failed, Some(format!("the log failed: {what}; {advice}")));
+        shared.set_condition(Condition::Failed, Some(format!("{}: {what}; {advice}", self.failed())));
         let durable = shared.durable();
         self.segment = None;
         let mut lost: VecDeque<Batch> = self.unsynced.drain(..).collect();
@@ -395,17 +407,28 @@ impl Writer {
         shared.settle();
     }
 
+    /// Which log failed, in words.
+    fn failed(&self) -> String {
+        format!("the log{} failed", whereabouts(&*self.segments.files))
+    }
+
     fn note_lost(&self, what: &str, second: &str) {
         let (from, to) = (self.shared.durable() + 1, self.shared.last());
         let refusal = format!(
-            "the log failed: {what}; then {second}: changes {from} to {to} are not durable; \
-             nothing can be changed until the store is opened again; look after the disk first"
+            "{}: {what}; then {second}: changes {from} to {to} are not durable; \
+             nothing can be changed until the store is opened again; look after the disk first",
+            self.failed()
         );
         self.shared.set_condition(Condition::Failed, Some(refusal));
     }
 
     /// Writes what is not durable into a new segment. The failed one may hold some of the same records; the newer counts.
     fn rescue(&mut self, first: Lsn, lost: &mut VecDeque<Batch>) -> Result<(), Trouble> {
+        // After a panic some may be missing, and then nobody may be told that all is well.
+        let end = lost.iter().try_fold(first, |next, batch| (batch.first == next).then(|| batch.next()));
+        if end != Some(self.shared.last() + 1) {
+            return Err(Trouble::Broken("some are not there to be saved, through a bug".into()));
+        }
         if lost.is_empty() {
             return Ok(());
         }

@@ -118,7 +118,7 @@ pub fn routines(host: &mut dyn Host, each: Each<'_>) -> Outcome<()> {
             number(uses.timed),
             number(uses.total_ns / 1000),
             number(uses.max_ns / 1000),
-            number(uses.quantile_ns(0.99) / 1000),
+            uses.quantile_ns(0.99).map_or(Datum::Null, |ns| number(ns / 1000)),
         ]);
     }
     Ok(())
@@ -163,7 +163,7 @@ pub fn triggers(host: &mut dyn Host, each: Each<'_>) -> Outcome<()> {
             Fires::Keys(keys) => (Datum::Null, text(&keys.pattern), "AFTER"),
         };
         let (event, statement) = (event_words(catalog, &trigger), create_trigger_statement(catalog, &trigger));
-        let runs = host.trigger_runs(trigger.number);
+        let runs = host.trigger_runs(&trigger.name);
         each(&[
             text(&trigger.name),
             table,

@@ -154,7 +154,7 @@ pub fn show(host: &mut dyn Host, of: Option<&str>) -> Result<Reply> {
             Fires::Keys(keys) => (format!("KEYS {}", quoted(&keys.pattern)), "AFTER"),
         };
         let condition = trigger.rows().and_then(|rows| rows.condition.as_ref()).map_or(Reply::Nil, text);
-        let runs = host.trigger_runs(trigger.number);
+        let runs = host.trigger_runs(&trigger.name);
         vec![
             text(&trigger.name),
             text(on),

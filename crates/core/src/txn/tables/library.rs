@@ -12,6 +12,7 @@ impl Tables {
     /// A function of it belongs to another library. Nothing is changed then.
     pub fn put_library(&mut self, library: Arc<LibraryDef>, changes: &mut TableChanges) -> Result<()> {
         let before = self.catalog.libraries.put(library.clone()).map_err(|name| taken(&name))?;
+        [before.as_deref(), Some(&*library)].into_iter().for_each(|library| self.catalog.note_library(library));
         changes.note_library(&library.name.clone(), Some(library), before);
         Ok(())
     }
@@ -20,6 +21,7 @@ impl Tables {
     pub fn drop_library(&mut self, name: &str, changes: &mut TableChanges) -> bool {
         let before = self.catalog.libraries.remove(name);
         let existed = before.is_some();
+        self.catalog.note_library(before.as_deref());
         if existed {
             changes.note_library(name, None, before);
         }
@@ -30,11 +32,14 @@ impl Tables {
     pub fn restore_library(&mut self, name: &str, library: Option<Arc<LibraryDef>>) -> Result<()> {
         match library {
             Some(library) if library.name == name => {
-                self.catalog.libraries.put(library).map(drop).map_err(|name| taken(&name))
+                let before = self.catalog.libraries.put(library.clone()).map_err(|name| taken(&name))?;
+                [before.as_deref(), Some(&*library)].into_iter().for_each(|library| self.catalog.note_library(library));
+                Ok(())
             }
             Some(_) => Err(Error::new(Code::Bug, "a library under the name of another")),
             None => {
-                self.catalog.libraries.remove(name);
+                let before = self.catalog.libraries.remove(name);
+                self.catalog.note_library(before.as_deref());
                 Ok(())
             }
         }

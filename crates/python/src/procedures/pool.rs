@@ -1,0 +1,221 @@
+//! The calls that wait for a thread and those that run. Knows no Python; its lock is held for moments only, and whoever
+//! holds it waits for nothing else.
+
+use super::ticket::{CLOSING, Ticket, Why};
+use crate::line::Line;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use peryton_core::error::{Code, Error, Result};
+use peryton_core::limits;
+use peryton_core::session::Elsewhere;
+use peryton_core::store::{Job, Runner, Task};
+use std::collections::VecDeque;
+use std::ffi::c_ulong;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How long the end of a store waits for procedures that do not end.
+const CLOSE_MAX: Duration = Duration::from_secs(3);
+
+/// A call on its way.
+pub struct Call {
+    /// What is to be done, and for whom.
+    pub job: Job,
+    /// Ends it.
+    pub ticket: Arc<Ticket>,
+    /// When its time is up.
+    pub deadline: Option<Instant>,
+}
+
+impl Call {
+    /// What messages call it.
+    pub fn what(&self) -> String {
+        match &self.job.task {
+            Task::Call { routine, .. } => format!("procedure {}", routine.name),
+            Task::Reload => "PROCEDURE RELOAD".into(),
+        }
+    }
+
+    /// Its reply if it was ended.
+    pub fn stopped(&self, has_begun: bool) -> Option<Error> {
+        self.ticket.error(&self.what(), has_begun)
+    }
+
+    /// The ticket as the store knows it.
+    pub fn elsewhere(&self) -> Arc<dyn Elsewhere> {
+        self.ticket.clone()
+    }
+}
+
+/// A call that a thread has taken.
+pub struct Running {
+    /// The call.
+    pub call: Arc<Call>,
+    /// The thread, as Python numbers it.
+    pub thread: c_ulong,
+    /// The line that it works on.
+    pub line: Arc<Line>,
+    /// The user's code runs now, so an exception may be sent to the thread.
+    pub is_open: bool,
+    /// When it was first told to end.
+    pub told: Option<Instant>,
+    /// It did not end, and its caller was answered without it.
+    pub is_given_up: bool,
+}
+
+/// What there is to do.
+#[derive(Default)]
+pub struct Work {
+    /// Calls that wait for a thread.
+    pub waiting: VecDeque<Arc<Call>>,
+    /// Calls that a thread has.
+    pub running: Vec<Running>,
+    /// Threads that there are, those included that were given up.
+    pub threads: usize,
+    /// No more calls are taken.
+    pub closed: bool,
+    /// Nobody watches any longer.
+    pub is_over: bool,
+    /// The watch has been started.
+    pub is_watched: bool,
+    /// Somebody wants the watch to look.
+    pub look: bool,
+    /// Until when the watch sleeps; None while it does not.
+    pub asleep_until: Option<Instant>,
+}
+
+/// Runs the procedures of a store.
+pub struct Pool {
+    me: Weak<Pool>,
+    work: Mutex<Work>,
+    /// A call has come, or the pool closes.
+    arrival: Condvar,
+    /// The watch has something to look at.
+    alarm: Condvar,
+    /// A thread has ended.
+    departure: Condvar,
+}
+
+impl Pool {
+    /// Without threads or calls.
+    pub fn new() -> Arc<Pool> {
+        Arc::new_cyclic(|me| Pool {
+            me: me.clone(),
+            work: Mutex::default(),
+            arrival: Condvar::new(),
+            alarm: Condvar::new(),
+            departure: Condvar::new(),
+        })
+    }
+
+    /// The lock: to be held for a moment.
+    pub fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock()
+    }
+
+    /// How many threads there are.
+    pub fn threads(&self) -> usize {
+        self.work().threads
+    }
+
+    /// Has the watch look at the calls.
+    pub fn look(&self) {
+        self.work().look = true;
+        self.alarm.notify_one();
+    }
+
+    /// For the watch: sleeps until somebody wants it to look, or `until`.
+    pub fn sleep(&self, until: Instant) {
+        let mut work = self.work();
+        work.asleep_until = Some(until);
+        while !work.look && !self.alarm.wait_until(&mut work, until).timed_out() {}
+        (work.look, work.asleep_until) = (false, None);
+    }
+
+    /// The next call, for a thread; None when it is to end. From now on the call counts as running, on this line.
+    pub fn next(&self, thread: c_ulong, line: impl FnOnce() -> Arc<Line>) -> Option<Arc<Call>> {
+        let mut work = self.work();
+        loop {
+            if work.closed {
+                return None;
+            }
+            if let Some(call) = work.waiting.pop_front() {
+                let running = Running {
+                    call: call.clone(),
+                    thread,
+                    line: line(),
+                    is_open: false,
+                    told: None,
+                    is_given_up: false,
+                };
+                work.running.push(running);
+                return Some(call);
+            }
+            self.arrival.wait(&mut work);
+        }
+    }
+
+    /// A thread is done with its call. False: the call was given up, and another thread has its place.
+    pub fn done(&self, thread: c_ulong) -> bool {
+        let mut work = self.work();
+        let at = work.running.iter().position(|running| running.thread == thread);
+        at.is_none_or(|at| !work.running.swap_remove(at).is_given_up)
+    }
+
+    /// A thread begins.
+    pub fn arrive(&self) {
+        self.work().threads += 1;
+    }
+
+    /// A thread ends.
+    pub fn leave(&self) {
+        self.work().threads -= 1;
+        self.departure.notify_all();
+    }
+
+    /// Ends all calls and takes no more. Gives those that never began.
+    pub fn begin_closing(&self) -> Vec<Arc<Call>> {
+        let mut work = self.work();
+        work.closed = true;
+        work.running.iter().for_each(|running| running.call.ticket.end(Why::Closing));
+        let waiting: Vec<_> = work.waiting.drain(..).collect();
+        waiting.iter().for_each(|call| call.ticket.end(Why::Closing));
+        work.look = true;
+        self.alarm.notify_one();
+        self.arrival.notify_all();
+        waiting
+    }
+
+    /// Waits for the threads to end, but not for long. Not to be called under the GIL, which they need for that.
+    pub fn end_closing(&self) {
+        let until = Instant::now() + CLOSE_MAX;
+        let mut work = self.work();
+        while work.threads > 0 && !self.departure.wait_until(&mut work, until).timed_out() {}
+        // Those that are left stay until the process ends, and nobody may ask Python for anything once it ends.
+        (work.is_over, work.look) = (true, true);
+        self.alarm.notify_one();
+    }
+}
+
+impl Runner for Pool {
+    fn submit(&self, job: Job) -> Result<Arc<dyn Elsewhere>> {
+        let deadline = job.limit.and_then(|limit| Instant::now().checked_add(limit));
+        let ticket = Arc::new(Ticket::new(self.me.clone()));
+        let mut work = self.work();
+        if work.closed {
+            return Err(Error::new(Code::Cancelled, format!("{CLOSING} the store is closing")));
+        }
+        if work.waiting.len() >= limits::PROCEDURES_WAITING_MAX {
+            let text = format!("{} calls of procedures are waiting already; try again later", work.waiting.len());
+            return Err(Error::new(Code::Limit, text));
+        }
+        work.waiting.push_back(Arc::new(Call { job, ticket: ticket.clone(), deadline }));
+        // Mostly the watch will be awake before; waking it for each call would double the price of a call.
+        if deadline.is_some_and(|deadline| work.asleep_until.is_none_or(|until| deadline < until)) {
+            work.look = true;
+            self.alarm.notify_one();
+        }
+        drop(work);
+        self.arrival.notify_one();
+        Ok(ticket)
+    }
+}

@@ -1,0 +1,1 @@
+"""Python procedures, through every door."""
