@@ -445,10 +445,6 @@ impl Host for Statement<'_, '_> {
         Ok(Reply::None)
     }
 
-    fn routines(&self) -> Vec<RoutineUses> {
-        routine::uses(self.ctx.state)
-    }
-
     fn open_keys(&mut self) -> Option<KeysScope> {
         if !self.ctx.state.tables.catalog.triggers().has_rows() {
             return None;
@@ -483,6 +479,10 @@ impl Host for Statement<'_, '_> {
     fn schedule_runs(&self, name: &str) -> ScheduleRuns {
         let State { routines, clock, .. } = &*self.ctx.state;
         routines.schedule_runs(name, (clock.steady_ns, clock.now_ms))
+    }
+
+    fn routines(&self) -> Vec<RoutineUses> {
+        routine::uses(self.ctx.state)
     }
 
     fn statement_begins(&mut self) {
@@ -548,6 +548,8 @@ impl Host for Statement<'_, '_> {
 
     fn store_key(&mut self, key: &[u8], shape: Shape, elements: &[Vec<Datum>]) -> Result<usize> {
         self.write()?;
+        // Not when a transaction has lent its private keys: they must not be evicted for others.
+        room::make_for_rows(self.ctx)?;
         transact::write_keys(self.ctx, &[key], |ctx| sql_keys::store(ctx, key, shape, elements))
     }
 
