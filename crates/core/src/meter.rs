@@ -63,6 +63,11 @@ impl Default for Uses {
 }
 
 impl Uses {
+    /// Of calls and failures of which only sum and maximum are known.
+    pub fn known((calls, failures): (u64, u64), total_ns: u64, max_ns: u64) -> Uses {
+        Uses { calls, failures, timed: calls, total_ns, max_ns, ..Uses::default() }
+    }
+
     /// Counts a call.
     #[inline]
     pub fn count(&mut self, failed: bool) {
@@ -81,17 +86,18 @@ impl Uses {
     }
 
     /// The time that a share of the calls did not exceed, nanoseconds: the upper end of its bucket, and at most the longest.
-    pub fn quantile_ns(&self, share: f64) -> u64 {
+    /// None when no times were put into buckets.
+    pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         let all: u64 = self.buckets.iter().map(|count| u64::from(*count)).sum();
         let wanted = (all as f64 * share).ceil() as u64;
         let mut seen = 0;
         for (place, count) in self.buckets.iter().enumerate() {
             seen += u64::from(*count);
             if seen >= wanted && seen > 0 {
-                return upper_end(place).min(self.max_ns);
+                return Some(upper_end(place).min(self.max_ns));
             }
         }
-        self.max_ns
+        None
     }
 }
 
@@ -130,14 +136,14 @@ mod tests {
     #[test]
     fn quantiles_are_those_of_the_times_but_for_an_eighth() {
         let mut uses = Uses::default();
-        assert_eq!(0, uses.quantile_ns(0.99));
+        assert_eq!(None, uses.quantile_ns(0.99));
         for ns in 1..=100_000 {
             uses.count(ns % 10 == 0);
             uses.time(ns);
         }
         assert_eq!((100_000, 10_000, 100_000), (uses.calls, uses.failures, uses.max_ns));
         for share in [0.01, 0.5, 0.9, 0.99, 1.0] {
-            let (told, real) = (uses.quantile_ns(share) as f64, 100_000.0 * share);
+            let (told, real) = (uses.quantile_ns(share).unwrap() as f64, 100_000.0 * share);
             assert!(told >= real - 1.0 && told <= real * 1.25, "{share}: {told} for {real}");
         }
         uses.time(u64::MAX >> 1);

@@ -233,7 +233,7 @@ fn routines(ctx: &Context<'_>, lines: &mut Lines) {
             uses.total_ns as f64 / 1000.0 / uses.timed.max(1) as f64,
             uses.failures,
             uses.max_ns / 1000,
-            uses.quantile_ns(0.99) / 1000
+            uses.quantile_ns(0.99).unwrap_or(uses.max_ns) / 1000
         );
         lines.field(&format!("routine_{}", routine.name), value);
     }

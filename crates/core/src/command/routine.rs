@@ -9,6 +9,8 @@ use super::function::Aside;
 use super::script_host::with_host;
 use super::{atomic, function, script};
 use crate::error::{Code, Error, Result};
+use crate::meter::Uses;
+use crate::procedure::external::{Routine, Usage};
 use crate::procedure::functions::not_found;
 use crate::procedure::lua::{Field, Told};
 use crate::procedure::{Call, Lent, ScriptFlags};
@@ -73,6 +75,8 @@ fn count_one(state: &State, max: u64) -> Result<()> {
 /// Tells the function called `name` of an event: it gets one table with these fields. The row in the field called `back`,
 /// if one is named, is given as the function left it.
 ///
+/// Whoever tells undoes what the function did if it fails, so it may be ended whatever it has written.
+///
 /// # Errors
 /// There is no such function, or what it raised or returned as an error, with its name and line.
 pub(super) fn tell(
@@ -87,7 +91,7 @@ pub(super) fn tell(
     let mode = script::mode_of(ctx, function.flags, is_read_only)?;
     let mode = ScriptMode { wrote: ctx.state.scripts.watch().has_written(), ..mode };
     let words = [name];
-    let call = Call { words: Some(&words), ..plain_call(ctx, name) };
+    let call = Call { words: Some(&words), is_atomic: true, ..plain_call(ctx, name) };
     let is_atomic = mode.is_atomic;
     let run = |ctx: &mut Context<'_>| with_host(ctx, mode, |host| functions.tell(host, function, &call, fields, back));
     let told = atomic::run(ctx, is_atomic, run, Result::is_ok);
@@ -129,5 +133,13 @@ pub(super) fn uses(state: &State) -> Vec<RoutineUses> {
             });
         }
     }
+    let external = |(routine, usage): (&Routine, Usage)| RoutineUses {
+        name: routine.name.clone(),
+        library: None,
+        language: routine.language,
+        flags: if routine.read_only { "no-writes".into() } else { String::new() },
+        uses: Uses::known((usage.calls, usage.failed), usage.us * 1000, usage.us_max * 1000),
+    };
+    all.extend(state.externals.iter().map(external));
     all
 }

@@ -86,11 +86,11 @@ local function handled(handler, ok, ...)
   return false, 'error in error handling'
 end
 
-local raw_xpcall, select = xpcall, select
+local select = select
 function globals.xpcall(...)
   local f, handler = ...
   if select('#', ...) < 2 then
-    return raw_xpcall(...)
+    return native.no_handler()
   end
   return handled(handler, raw_pcall(f))
 end
@@ -160,11 +160,12 @@ end
 string.gfind = string.gmatch
 -- Nothing, repeated, is made in no time.
 local raw_rep = string.rep
-function string.rep(text, count, ...)
-  if text == '' and (...) == nil then
-    count = type(count) == 'number' and count > 1 and 1 or count
+function string.rep(...)
+  local text, count, between = ...
+  if text == '' and type(count) == 'number' and between == nil then
+    return ''
   end
-  return raw_rep(text, count, ...)
+  return raw_rep(...)
 end
 
 for name, library in raw_next, { coroutine = coroutine, math = math, table = table, string = string, bit = raw.bit,

@@ -39,6 +39,7 @@ fn push_native(stack: Stack<'_>) -> Result<(), Fault> {
             ("refuse", entry!(refuse)),
             ("refuse_here", entry!(refuse_here)),
             ("missing", entry!(missing)),
+            ("no_handler", entry!(no_handler)),
             ("clock", entry!(api::clock)),
             ("random", entry!(random::random)),
             ("randomseed", entry!(random::randomseed)),
@@ -143,6 +144,11 @@ fn refuse(_: Stack<'_>) -> Answer {
 /// Refuses an assignment to a guarded table.
 fn refuse_here(_: Stack<'_>) -> Answer {
     Err(Fault::Here(READ_ONLY.into()))
+}
+
+/// Refuses to run without a handler of errors.
+fn no_handler(_: Stack<'_>) -> Answer {
+    Err(Fault::Argument(2, "value expected".into()))
 }
 
 /// Refuses to read a global variable that does not exist.

@@ -118,7 +118,7 @@ pub fn routines(host: &mut dyn Host, each: Each<'_>) -> Outcome<()> {
             number(uses.timed),
             number(uses.total_ns / 1000),
             number(uses.max_ns / 1000),
-            number(uses.quantile_ns(0.99) / 1000),
+            uses.quantile_ns(0.99).map_or(Datum::Null, |ns| number(ns / 1000)),
         ]);
     }
     Ok(())
