@@ -11,6 +11,10 @@ mod external_tests;
 #[cfg(test)]
 mod function_tests;
 mod overrun;
+#[cfg(test)]
+mod procedure_fuzz_tests;
+#[cfg(test)]
+mod procedure_tests;
 mod procedures;
 mod reading;
 #[cfg(test)]

@@ -5,7 +5,6 @@
 use crate::error::from_panic;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use peryton_core::error::{Code, Error, Result};
-use peryton_core::limits;
 use peryton_core::reply::Reply;
 use peryton_core::session::{Door, Elsewhere, SessionId, Waker};
 use peryton_core::store::{Active, Batch, Baton, Done, Job, Log, Lsn, Prepared, Store, Value};

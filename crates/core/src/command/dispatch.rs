@@ -2,7 +2,7 @@
 
 use super::context::{Context, Origin};
 use super::room::out_of_memory;
-use super::spec::{Flags, Spec};
+use super::spec::{Flags, Group, Spec};
 use super::table::{Command, TABLE};
 use super::{deliver, room, transact, transaction, trigger, waiting};
 use crate::ds::hash;
@@ -407,6 +407,9 @@ fn measure(
     let ns = state.advance() - started_ns;
     state.stats.commands += 1;
     state.command_stats[command.id].ns += ns;
+    if command.spec.group == Group::Scripting {
+        state.scripts.time(ns);
+    }
     let threshold = state.config.slowlog_log_slower_than_us;
     if threshold >= 0 && ns >= threshold as u64 * 1000 && !command.spec.flags.contains(Flags::SKIP_SLOWLOG) {
         note_slow(state, session, words(), ns / 1000);

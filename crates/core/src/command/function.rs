@@ -2,6 +2,7 @@
 
 use super::arguments::{integer_or, is};
 use super::context::{Context, Origin};
+use super::dispatch::ScriptMode;
 use super::function_change::{delete, dump, flush, load, restore};
 use super::server::{container, help};
 use super::spec::{Find, Flags, Group, Keys, Run, Spec, Use};
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::procedure::budget::{Kind, RunningFunction};
 use crate::procedure::functions::not_found;
 use crate::procedure::library::quoting;
-use crate::procedure::{Call, Functions, Host, LogLevel};
+use crate::procedure::{Call, Function, Functions, Host, LogLevel};
 use crate::reply::Reply;
 use crate::state::State;
 use crate::table::library::{FLAG_NAMES, FunctionDef, LibraryDef};
@@ -155,7 +156,19 @@ fn call(ctx: &mut Context<'_>, args: &[&[u8]], read_only: bool) -> Result<Reply>
     let mode = script::mode_of(ctx, function.flags, read_only)?;
     let is_atomic = mode.is_atomic;
     let call = Call { words: Some(args), keys, args: rest, is_atomic, ..routine::plain_call(ctx, args[1]) };
-    script::run_as(ctx, mode, |host| functions.call(host, function, &call))
+    run(ctx, &functions, function, mode, &call)
+}
+
+fn run(
+    ctx: &mut Context<'_>,
+    functions: &Functions,
+    function: Function,
+    mode: ScriptMode,
+    call: &Call<'_>,
+) -> Result<Reply> {
+    let reply = script::run_as(ctx, mode, |host| functions.call(host, function, call));
+    functions.count_request(function, !matches!(&reply, Ok(reply) if !reply.is_error()));
+    reply
 }
 
 /// CALL of a function: without keys.
@@ -169,7 +182,7 @@ pub(super) fn call_named(ctx: &mut Context<'_>, words: &[&[u8]], name: &[u8], ar
     let mode = script::mode_of(ctx, function.flags, false)?;
     let is_atomic = mode.is_atomic;
     let call = Call { words: Some(words), args, is_atomic, ..routine::plain_call(ctx, name) };
-    script::run_as(ctx, mode, |host| functions.call(host, function, &call))
+    run(ctx, &functions, function, mode, &call)
 }
 
 /// Gives the functions to `body` to change what there is of them, when they are what the catalog says.

@@ -2,6 +2,7 @@
 
 use super::arguments::is;
 use super::context::Context;
+use super::routine;
 use super::save;
 use super::server::REDIS_VERSION;
 use super::spec::{Flags, Group, Keys, Spec};
@@ -42,6 +43,7 @@ const SECTIONS: &[Section] = &[
     Section { name: "CPU", by_default: true, write: cpu },
     Section { name: "Modules", by_default: true, write: |_, _| {} },
     Section { name: "Commandstats", by_default: false, write: commandstats },
+    Section { name: "Routines", by_default: false, write: routines },
     Section { name: "Errorstats", by_default: true, write: errorstats },
     Section { name: "Cluster", by_default: true, write: |_, lines| lines.field("cluster_enabled", 0) },
     Section { name: "Keyspace", by_default: true, write: keyspace },
@@ -217,6 +219,23 @@ fn commandstats(ctx: &Context<'_>, lines: &mut Lines) {
             stats.failed
         );
         lines.field(&format!("cmdstat_{}", command.spec.name), value);
+    }
+}
+
+/// How functions were used; times are of those that requests called.
+fn routines(ctx: &Context<'_>, lines: &mut Lines) {
+    for routine in routine::uses(ctx.state).iter().filter(|routine| routine.uses.calls > 0) {
+        let uses = &routine.uses;
+        let value = format!(
+            "calls={},usec={},usec_per_call={:.2},failed_calls={},max_usec={},p99_usec={}",
+            uses.calls,
+            uses.total_ns / 1000,
+            uses.total_ns as f64 / 1000.0 / uses.timed.max(1) as f64,
+            uses.failures,
+            uses.max_ns / 1000,
+            uses.quantile_ns(0.99) / 1000
+        );
+        lines.field(&format!("routine_{}", routine.name), value);
     }
 }
 

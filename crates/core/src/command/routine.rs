@@ -12,8 +12,10 @@ use crate::error::{Code, Error, Result};
 use crate::procedure::functions::not_found;
 use crate::procedure::lua::{Field, Told};
 use crate::procedure::{Call, Lent, ScriptFlags};
+use crate::sql::run::RoutineUses;
 use crate::state::State;
 use crate::table::datum::{Datum, DatumRef};
+use crate::table::library::FLAG_NAMES;
 
 /// The functions, to call one.
 #[inline]
@@ -89,7 +91,9 @@ pub(super) fn tell(
     let call = Call { words: Some(&words), ..plain_call(ctx, name) };
     let is_atomic = mode.is_atomic;
     let run = |ctx: &mut Context<'_>| with_host(ctx, mode, |host| functions.tell(host, function, &call, fields, back));
-    atomic::run(ctx, is_atomic, run, Result::is_ok)
+    let told = atomic::run(ctx, is_atomic, run, Result::is_ok);
+    functions.count(function, told.is_err());
+    told
 }
 
 /// The value that the function called `name`, which is declared pure, gives for these values.
@@ -105,5 +109,35 @@ pub(super) fn evaluate(ctx: &mut Context<'_>, name: &[u8], args: &[DatumRef<'_>]
     }
     let words = [name];
     let call = Call { words: Some(&words), ..plain_call(ctx, name) };
-    functions.evaluate(&mut Aside::pure(&mut *ctx.state.env), function, &call, args)
+    let value = functions.evaluate(&mut Aside::pure(&mut *ctx.state.env), function, &call, args);
+    functions.count(function, value.is_err());
+    value
+}
+
+/// How each function of the libraries and each procedure outside of the store was used, for `information_schema.routines` and INFO.
+pub(super) fn uses(state: &State) -> Vec<RoutineUses> {
+    let mut all = Vec::new();
+    for library in state.tables.catalog.libraries.iter() {
+        for function in &library.functions {
+            let functions = state.scripts.functions();
+            let uses = functions.and_then(|f| f.find(function.name.as_bytes()).map(|found| f.uses(found)));
+            let flags = FLAG_NAMES.iter().filter(|(_, flag)| function.flags.contains(*flag)).map(|(name, _)| *name);
+            all.push(RoutineUses {
+                name: function.name.clone(),
+                library: Some(library.name.clone()),
+                language: "LUA".into(),
+                flags: flags.collect::<Vec<_>>().join(" "),
+                uses: uses.unwrap_or_default(),
+            });
+        }
+    }
+    let outside = state.externals.iter().map(|(routine, usage)| RoutineUses {
+        name: routine.name.clone(),
+        library: None,
+        language: routine.language.to_uppercase(),
+        flags: if routine.read_only { "no-writes".into() } else { String::new() },
+        uses: usage.uses.clone(),
+    });
+    all.extend(outside);
+    all
 }

@@ -93,6 +93,7 @@ impl Host for ScriptHost<'_, '_> {
         let mode = ScriptMode { wrote: self.mode.wrote, ignores_memory_limit, ..mode };
         let scope = mode.is_atomic.then(|| atomic::open(self.ctx));
         let is_well = self.run_in_mode(mode, |host| run(host, &functions, function));
+        functions.count(function, !is_well);
         if let Some(scope) = scope {
             atomic::close(self.ctx, scope, is_well);
         }

@@ -11,7 +11,7 @@ use crate::reply::Reply;
 use crate::session::{Blocked, Door, NoWaker, Session, SessionId, Sweep};
 use crate::sql::control::Control;
 use crate::sql::direct::{self, Asked, Done, Prepared, Show};
-use crate::sql::run::number_after;
+use crate::sql::run::{RoutineUses, number_after};
 use crate::sql::{self, Ahead, Fired, Firing, Host, Portion, Runs, ScheduleRuns, Shape, Sql, packed};
 use crate::state::State;
 use crate::table::batch::Batch;
@@ -479,6 +479,10 @@ impl Host for Statement<'_, '_> {
     fn schedule_runs(&self, name: &str) -> ScheduleRuns {
         let State { routines, clock, .. } = &*self.ctx.state;
         routines.schedule_runs(name, (clock.steady_ns, clock.now_ms))
+    }
+
+    fn routines(&self) -> Vec<RoutineUses> {
+        routine::uses(self.ctx.state)
     }
 
     fn statement_begins(&mut self) {

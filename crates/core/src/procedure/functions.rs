@@ -7,12 +7,13 @@ use super::lua::{Field, FunctionId, Limits, Lua, Stack, Told};
 use super::{Call, Host, Language, Outcome, Watch};
 use crate::error::{Code, Error, Result};
 use crate::limits;
+use crate::meter::Uses;
 use crate::procedure::library::read_heading;
 use crate::table::datum::{Datum, DatumRef};
 use crate::table::library::{FunctionDef, Libraries, LibraryDef, ScriptFlags};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -45,6 +46,10 @@ pub struct Functions {
     libraries: HashMap<String, Loaded>,
     /// Functions that run, inside each other.
     depth: Cell<usize>,
+    /// How each was used since it was loaded, by number.
+    uses: RefCell<Vec<Uses>>,
+    /// The one that a request has called, whose time is still to be noted.
+    called: Cell<Option<FunctionId>>,
 }
 
 /// The functions in their place, from which one may be called while the state that it works on changes.
@@ -118,6 +123,8 @@ impl Functions {
             names: Vec::new(),
             libraries: HashMap::new(),
             depth: Cell::new(0),
+            uses: RefCell::default(),
+            called: Cell::new(None),
         }
     }
 
@@ -136,6 +143,41 @@ impl Functions {
     #[inline]
     pub fn is_current(&self, libraries: &Libraries) -> bool {
         self.version == libraries.version()
+    }
+
+    /// Counts a call of a function.
+    #[inline]
+    pub fn count(&self, function: Function, failed: bool) {
+        if let Some(uses) = self.uses.borrow_mut().get_mut(function.id.index()) {
+            uses.count(failed);
+        }
+    }
+
+    /// Counts a call of a function by a request, whose time [`Functions::time`] tells later.
+    #[inline]
+    pub fn count_request(&self, function: Function, failed: bool) {
+        self.count(function, failed);
+        self.called.set(Some(function.id));
+    }
+
+    /// Notes how long the last request took, if it called a function.
+    #[inline]
+    pub fn time(&self, ns: u64) {
+        if let Some(id) = self.called.take()
+            && let Some(uses) = self.uses.borrow_mut().get_mut(id.index())
+        {
+            uses.time(ns);
+        }
+    }
+
+    /// How a function was used since it was loaded.
+    pub fn uses(&self, function: Function) -> Uses {
+        self.uses.borrow().get(function.id.index()).cloned().unwrap_or_default()
+    }
+
+    /// Forgets how the functions were used.
+    pub fn forget_uses(&self) {
+        self.uses.borrow_mut().iter_mut().for_each(|uses| *uses = Uses::default());
     }
 
     /// Calls a function that was found. It may be called while others run.
@@ -255,6 +297,11 @@ impl Functions {
                 self.names.resize(id.index() + 1, Box::default());
             }
             self.names[id.index()] = name.as_str().into();
+            let uses = self.uses.get_mut();
+            if uses.len() <= id.index() {
+                uses.resize_with(id.index() + 1, Uses::default);
+            }
+            uses[id.index()] = Uses::default();
             self.by_name.insert(name.to_ascii_lowercase().into_bytes().into(), Function { flags: *flags, id: *id });
         }
         self.libraries.insert(loaded.def.name.clone(), loaded);

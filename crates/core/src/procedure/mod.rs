@@ -192,6 +192,17 @@ impl Scripts {
         Ok(id)
     }
 
+    /// Notes how long the last request took, if it called a function.
+    #[inline]
+    pub fn time(&self, ns: u64) {
+        self.functions.iter().for_each(|place| place.get().time(ns));
+    }
+
+    /// The functions, to look at; None while there are none.
+    pub fn functions(&self) -> Option<&Functions> {
+        self.functions.as_ref().map(Place::get)
+    }
+
     /// Bytes held by the interpreter of functions.
     pub fn functions_memory(&self) -> usize {
         self.functions.as_ref().map_or(0, |place| place.get().memory())

@@ -8,6 +8,7 @@ use super::executor::Sql;
 use super::vtab::transient::Transient;
 use crate::engine::{ReadError, Source, TableMemory, Wanted};
 use crate::error::{Code, Error, Result};
+use crate::meter::Uses;
 use crate::reply::Reply;
 use crate::table::batch::Batch;
 use crate::table::catalog::{Catalog, TableDef, TableId};
@@ -158,6 +159,11 @@ pub trait Host {
         Err(Error::new(Code::Sql, format!("no such function: {name}")))
     }
 
+    /// How each routine was used.
+    fn routines(&self) -> Vec<RoutineUses> {
+        Vec::new()
+    }
+
     /// How the calls of the trigger of this name went.
     fn trigger_runs(&self, _name: &str) -> Runs {
         Runs::default()
@@ -195,6 +201,21 @@ pub struct Fired {
     pub refused: bool,
     /// The new row as the routine left it.
     pub new: Option<Vec<Datum>>,
+}
+
+/// A routine, and how it was used since it was loaded.
+#[derive(Clone, Debug)]
+pub struct RoutineUses {
+    /// Its name.
+    pub name: String,
+    /// The library that has it, if it is in one.
+    pub library: Option<String>,
+    /// What it is written in.
+    pub language: String,
+    /// What it declares.
+    pub flags: String,
+    /// Its calls.
+    pub uses: Uses,
 }
 
 /// How the calls of a routine went since the store was opened.

@@ -289,8 +289,8 @@ mod tests {
     use super::*;
 
     fn on_rows(name: &str, number: u64, table: u32) -> Arc<TriggerDef> {
-        let condition = (number % 2 == 0).then(|| "NEW.a > 1".to_string());
-        let columns = if number % 2 == 0 { vec![0, 300] } else { Vec::new() };
+        let condition = number.is_multiple_of(2).then(|| "NEW.a > 1".to_string());
+        let columns = if number.is_multiple_of(2) { vec![0, 300] } else { Vec::new() };
         let (timing, event) = (Timing::After, RowEvent::Update);
         let rows = OnRows { table: TableId(table), timing, event, columns, condition };
         Arc::new(TriggerDef { name: name.into(), number, routine: "f".into(), fires: Fires::Rows(rows) })

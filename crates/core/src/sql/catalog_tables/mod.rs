@@ -28,7 +28,7 @@ struct CatalogTable {
 /// The schema's name.
 pub const SCHEMA: &str = "information_schema";
 
-const TABLES: [CatalogTable; 9] = [
+const TABLES: [CatalogTable; 10] = [
     CatalogTable {
         name: "tables",
         columns: "table_name TEXT, table_type TEXT, engine TEXT, table_rows INTEGER, data_length INTEGER, \
@@ -71,6 +71,12 @@ const TABLES: [CatalogTable; 9] = [
         columns: "schedule_name TEXT, interval_ms INTEGER, routine_name TEXT, next_run TEXT, last_run TEXT, \
                   runs INTEGER, failures INTEGER, last_error TEXT, create_statement TEXT",
         fill: rows::schedules,
+    },
+    CatalogTable {
+        name: "routines",
+        columns: "routine_name TEXT, routine_schema TEXT, external_language TEXT, flags TEXT, calls INTEGER, \
+                  failures INTEGER, timed INTEGER, total_us INTEGER, max_us INTEGER, p99_us INTEGER",
+        fill: rows::routines,
     },
     CatalogTable {
         name: "statements",

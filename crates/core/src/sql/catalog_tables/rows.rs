@@ -104,6 +104,26 @@ pub fn views(host: &mut dyn Host, each: Each<'_>) -> Outcome<()> {
     Ok(())
 }
 
+/// Routines, and how they were used.
+pub fn routines(host: &mut dyn Host, each: Each<'_>) -> Outcome<()> {
+    for routine in host.routines() {
+        let uses = &routine.uses;
+        each(&[
+            text(&routine.name),
+            maybe(routine.library.as_ref()),
+            text(&routine.language),
+            text(&routine.flags),
+            number(uses.calls),
+            number(uses.failures),
+            number(uses.timed),
+            number(uses.total_ns / 1000),
+            number(uses.max_ns / 1000),
+            number(uses.quantile_ns(0.99) / 1000),
+        ]);
+    }
+    Ok(())
+}
+
 /// Foreign keys.
 pub fn foreign_keys(host: &mut dyn Host, each: Each<'_>) -> Outcome<()> {
     for def in all(host) {
