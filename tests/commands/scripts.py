@@ -261,6 +261,34 @@ local co = coroutine.wrap(function() coroutine.yield(redis.call('PING').ok) end)
 return string.rep('x', 100)
 return #string.rep('x', 1000000)
 """,
+    "handlers": """
+local ok, e = xpcall(function() error('x', 0) end, function(m) return 'H' .. m end) return {tostring(ok), e}
+return {xpcall(function() return 5, 6 end, error)}
+return {xpcall(function(...) return select('#', ...) end, error, 1, 2)}
+local ok, e = xpcall(error, function() error('again') end) return {tostring(ok), e}
+local ok, e = xpcall(function() error('x') end, nil) return {tostring(ok), e}
+local ok, e = xpcall(nil, function(m) return m end) return {tostring(ok), e}
+local ok, e = xpcall(function() return redis.call('NOSUCH') end, function(m) return type(m) end) return e
+local ok, e = xpcall(function() error({err = 'MY x'}) end, function(m) return m end) return {type(e), e.err}
+local co = coroutine.wrap(function() return xpcall(function() return 1 end, error) end) return {co()}
+xpcall()
+xpcall(error)
+return xpcall(error, print)
+local t = {3, 1, 2} table.sort(t) return t
+local t = {3, 1, 2} table.sort(t, function(a, b) return a > b end) return t
+local t = {} for i = 1, 20000 do t[i] = (i * 7919) % 20011 end table.sort(t) for i = 2, #t do if t[i - 1] > t[i] then return i end end return 'sorted'
+local t = {'b', 'a', 'C'} table.sort(t) return t
+table.sort({1, 'x'})
+table.sort({{}, {}})
+table.sort(nil)
+table.sort({}, 1)
+return {(''):rep(1e9), ('x'):rep(0), ('x'):rep(-1), (''):rep(3)}
+string.rep()
+string.rep('x')
+string.rep('', 'x')
+return string.rep('ab', '3')
+return string.rep(12, 2)
+""",
     "lua_messages": """
 return nil .. 'x'
 return {} + 1

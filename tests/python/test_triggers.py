@@ -18,7 +18,7 @@ redis.register_function('count', function(event)
   redis.call('HINCRBY', 'people', event.event, 1)
 end)
 redis.register_function('forget', function(event)
-  redis.call('SQL', 'DELETE FROM people WHERE email = ?', event.key)
+  peryton.sql('DELETE FROM people WHERE email = ?', event.key)
 end)
 redis.register_function('tick', function(keys, args) redis.call('RPUSH', 'ticks', args[1]) end)
 redis.register_function{function_name = 'twice', callback = function(a) return a * 2 end, flags = {'pure'}}

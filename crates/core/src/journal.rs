@@ -137,11 +137,11 @@ impl Journal {
     /// An error if the session asks for data (`sees_data`) of which some is not durable and never will be. What it is told
     /// instead promises nothing, so it need not wait for anything.
     #[inline]
-    pub fn check_read(&self, session: &mut Session, usual: Durability, sees_data: bool) -> Result<()> {
+    pub fn check_read(&self, session: &mut Session, usual: Durability, sees_data: impl FnOnce() -> bool) -> Result<()> {
         match &self.log {
             Some(log) if log.condition() == Condition::Failed && log.durable() < log.last().max(self.lost) => {
                 session.promise = Some(Durability::None);
-                check_lost(session.durability.unwrap_or(usual), sees_data)
+                check_lost(session.durability.unwrap_or(usual), sees_data())
             }
             _ => Ok(()),
         }

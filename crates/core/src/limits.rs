@@ -65,6 +65,8 @@ pub const SQL_MEMORY_BYTES_MAX: usize = SQL_RESULT_BYTES_MAX;
 pub const SQL_JOIN_BYTES_MAX: usize = 64 << 20;
 /// Keys that the SQL table `keys` reads at once.
 pub const SQL_KEYS_BATCH: usize = 256;
+/// Tables of which is kept how their rows are found by key.
+pub const RECORDS_KEPT: usize = 64;
 /// Cached statements per store.
 pub const STATEMENTS_CACHED: usize = 512;
 

@@ -135,6 +135,8 @@ const HOUSEKEEPING_MS: u64 = 100;
 const IDLE_LOOK_MS: i64 = 1000;
 /// How often a log that is behind is looked at.
 const LOG_PAUSE: Duration = Duration::from_millis(1);
+/// Waiting for the log is done in pieces of this length.
+const KEEP_SLICE: Duration = Duration::from_secs(10);
 
 impl Store {
     /// Opens a store.
@@ -204,14 +206,28 @@ impl Store {
     /// # Errors
     /// The log has failed: nobody knows whether the change survives.
     pub fn keep(&self, promise: Lsn) -> Result<()> {
-        let Some(log) = &self.shared.log else { return Ok(()) };
+        while !self.keep_for(promise, KEEP_SLICE)? {}
+        Ok(())
+    }
+
+    /// As [`keep`](Self::keep), but no longer than this; gives whether nothing is left to be waited for. On a full disk
+    /// that may never be.
+    ///
+    /// # Errors
+    /// As of `keep`.
+    pub fn keep_for(&self, promise: Lsn, time: Duration) -> Result<bool> {
+        let Some(log) = &self.shared.log else { return Ok(true) };
+        let begun = Instant::now();
         while log.is_behind() {
+            if begun.elapsed() >= time {
+                return Ok(false);
+            }
             std::thread::sleep(LOG_PAUSE);
         }
         if promise == 0 {
-            return Ok(());
+            return Ok(true);
         }
-        log.wait(promise).map_err(|error| {
+        log.wait_for(promise, time).map_err(|error| {
             let text = format!("the change was made, but the log failed, so it may not survive: {error}");
             Error::new(Code::MisConf, text)
         })

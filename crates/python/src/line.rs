@@ -189,12 +189,20 @@ impl Line {
         first
     }
 
-    /// Waits for what a turn has promised, which must be over.
+    /// Waits for what a turn has promised, which must be over; without the GIL, for however long it takes.
     ///
     /// # Errors
     /// The log has failed.
     pub fn keep(&self, promise: Lsn) -> Result<()> {
         self.store.keep(promise)
+    }
+
+    /// Waits for what a turn has promised, which must be over, but no longer than this; true when it is kept.
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub fn keep_for(&self, promise: Lsn, time: Duration) -> Result<bool> {
+        self.store.keep_for(promise, time)
     }
 
     /// Has a turn promised nothing that has to be waited for?

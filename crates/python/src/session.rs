@@ -64,13 +64,13 @@ impl Session {
             let promise = turn.end();
             return self.keep(py, promise).map(|()| done);
         }
-        let kept = py.detach(|| {
+        let (done, promise, kept) = py.detach(|| {
             let mut turn = self.line.turn();
             let done = work(&mut turn);
             let promise = turn.end();
-            self.line.keep(promise).map(|()| done)
+            (done, promise, self.line.keep_for(promise, SIGNALS_EVERY))
         });
-        kept.map_err(|error| error::raise(py, &error))
+        self.keep_on(py, promise, kept).map(|()| done)
     }
 
     /// Waits, without the GIL, for what a turn has promised.
@@ -78,7 +78,18 @@ impl Session {
         if self.line.is_kept(promise) {
             return Ok(());
         }
-        py.detach(|| self.line.keep(promise)).map_err(|error| error::raise(py, &error))
+        let kept = py.detach(|| self.line.keep_for(promise, SIGNALS_EVERY));
+        self.keep_on(py, promise, kept)
+    }
+
+    /// Goes on waiting for a promise that may be `kept`, with a look at Python's signals now and then: on a full disk it may
+    /// take for ever.
+    fn keep_on(&self, py: Python<'_>, promise: Lsn, mut kept: Result<bool, Error>) -> PyResult<()> {
+        while !kept.map_err(|error| error::raise(py, &error))? {
+            py.check_signals()?;
+            kept = py.detach(|| self.line.keep_for(promise, SIGNALS_EVERY));
+        }
+        Ok(())
     }
 
     /// Asks `look` again and again, asleep in between, until it is not `Later`, time is up (None), or a signal raises.
@@ -94,18 +105,19 @@ impl Session {
             let one_look = || {
                 let mut turn = self.line.turn();
                 let outcome = look(&mut turn);
-                let promise = turn.end();
-                self.line.keep(promise).map(|()| outcome)
+                (outcome, turn.end())
             };
-            let outcome = py.detach(|| {
-                let outcome = one_look()?;
-                if !matches!(outcome, Outcome::Later) || slice <= now {
-                    return Ok(outcome);
+            let (outcome, promise, kept) = py.detach(|| {
+                let (mut outcome, mut promise) = one_look();
+                if matches!(outcome, Outcome::Later) && slice > now {
+                    self.line.sleep(slice);
+                    let before = promise;
+                    (outcome, promise) = one_look();
+                    promise = promise.max(before);
                 }
-                self.line.sleep(slice);
-                one_look()
+                (outcome, promise, self.line.keep_for(promise, SIGNALS_EVERY))
             });
-            let outcome = outcome.map_err(|error| error::raise(py, &error))?;
+            self.keep_on(py, promise, kept)?;
             if !matches!(outcome, Outcome::Later) {
                 return Ok(Some(outcome));
             }

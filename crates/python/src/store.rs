@@ -47,7 +47,11 @@ impl Drop for Opened {
             // Python drops objects under the GIL, where nothing may wait for threads that may hold the baton.
             let (core, pool) = (self.core.clone(), self.procedures.clone());
             let doors = std::mem::take(&mut *self.doors.lock());
-            on_another_thread(move || close(&core, &pool, doors));
+            if let Some(thread) = on_another_thread(move || close(&core, &pool, doors)) {
+                let mut closing = CLOSING.lock();
+                closing.retain(|thread| !thread.is_finished());
+                closing.push(thread);
+            }
         }
     }
 }
@@ -93,13 +97,9 @@ fn close(core: &Core, pool: &Pool, doors: Vec<Arc<Door>>) {
 /// Threads that close what was dropped. The interpreter's end waits for them, or what is in no file yet would be lost.
 static CLOSING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
 
-fn on_another_thread(work: impl FnOnce() + Send + 'static) {
+fn on_another_thread(work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
     // Without a thread to be had, the work is left undone: all that it frees lives until the process ends.
-    if let Ok(thread) = std::thread::Builder::new().name("peryton-close".into()).spawn(work) {
-        let mut closing = CLOSING.lock();
-        closing.retain(|thread| !thread.is_finished());
-        closing.push(thread);
-    }
+    std::thread::Builder::new().name("peryton-close".into()).spawn(work).ok()
 }
 
 /// A store in this process.

@@ -78,8 +78,9 @@ fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<Reply> {
         ctx.state.scripts.watch().set_time_limit(changed.procedure_time_limit_ms, now_ns);
     }
     ctx.state.config = changed;
-    if limit_moved {
-        // As in Redis, keys begin to go with the command that lowers the limit.
+    if limit_moved && ctx.effect.is_empty() && ctx.session.transaction.is_none() {
+        // As in Redis, keys begin to go with the command that lowers the limit. But not by EXEC after changes: those are
+        // not in the log yet, where the evictions would come first.
         room::make(ctx.state, ctx.session);
     }
     Ok(Reply::Ok)

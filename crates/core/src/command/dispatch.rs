@@ -16,8 +16,9 @@ use crate::sql::direct::{Done, Prepared};
 use crate::state::State;
 use crate::table::batch::Batch;
 use crate::table::datum::DatumRef;
-use crate::txn::Effect;
+use crate::txn::{Effect, redo};
 use smallvec::SmallVec;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, LazyLock};
 
 /// Serves one request from a door and commits what it changed.
@@ -46,12 +47,41 @@ pub fn request(state: &mut State, session: &mut Session, args: &[&[u8]]) -> Repl
     if session.multi.is_some() && !command.spec.flags.contains(Flags::MULTI_CONTROL) {
         return queue(state, session, command, args);
     }
-    let mut effect = state.new_effect();
-    let mut context = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
-    let reply = call(&mut context, command, args);
+    let (reply, effect) = perform(state, session, Origin::Client, None, |context| call(context, command, args));
     commit(state, session, effect);
     measure(state, session, command, started_ns, || slowlog::shorten(args));
     answer(session, reply)
+}
+
+/// Does what a session asked for; gives the effect, too. If it panics, what it has changed until then is committed before
+/// the panic goes on (invariant 2): what comes later builds on it, and without it the log could not be replayed.
+#[inline]
+pub(crate) fn perform<R>(
+    state: &mut State,
+    session: &mut Session,
+    origin: Origin,
+    ready: Option<&[u8]>,
+    work: impl FnOnce(&mut Context<'_>) -> R,
+) -> (R, Effect) {
+    let mut effect = state.new_effect();
+    let mut context = Context { state, session, effect: &mut effect, origin, ready };
+    match catch_unwind(AssertUnwindSafe(|| work(&mut context))) {
+        Ok(result) => (result, effect),
+        Err(panic) => {
+            keep_after_panic(state, &effect);
+            resume_unwind(panic)
+        }
+    }
+}
+
+/// Writes down what a command has changed before it panicked. Nobody is told of it, nor triggers.
+#[cold]
+fn keep_after_panic(state: &mut State, effect: &Effect) {
+    state.stats.dirty += effect.dirty();
+    state.journal.record(effect);
+    if effect.tables.dirty > 0 {
+        state.follow_routines();
+    }
 }
 
 /// The command that a prepared statement counts as.
@@ -78,9 +108,9 @@ pub fn statement(
     if let Err(error) = gate(state, session, command) {
         return Some(Err(refuse(state, session, Some(command), error)));
     }
-    let mut effect = state.new_effect();
-    let mut context = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
-    let result = super::sql::run_prepared(&mut context, prepared, params, found).transpose()?;
+    let run = |context: &mut Context<'_>| super::sql::run_prepared(context, prepared, params, found);
+    let (result, effect) = perform(state, session, Origin::Client, None, run);
+    let result = result.transpose()?;
     count(state, command, result.as_ref().err());
     commit(state, session, effect);
     measure(state, session, command, started_ns, || slowlog::shorten(&super::sql::words(prepared, params)));
@@ -152,7 +182,7 @@ fn gate(state: &mut State, session: &mut Session, command: &Command) -> Result<(
     if spec.flags.intersects(Flags::WRITE) || session.multi.is_some() {
         check_log(state, session, spec)?;
     }
-    state.journal.check_read(session, state.config.durability, spec.flags.intersects(SEES_DATA))?;
+    state.journal.check_read(session, state.config.durability, || sees_data(spec))?;
     if session.in_subscribed_mode() && !spec.flags.contains(Flags::SUBSCRIBED) {
         return Err(Error::err(format!(
             "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
@@ -163,8 +193,13 @@ fn gate(state: &mut State, session: &mut Session, command: &Command) -> Result<(
     Ok(())
 }
 
-/// What shows data.
-const SEES_DATA: Flags = Flags::READONLY.union(Flags::WRITE).union(Flags::SQL).union(Flags::MAY_REPLICATE);
+/// Does it show data? EXEC shows what was queued when all of it was safe still; and libraries of functions are data.
+#[cold]
+fn sees_data(spec: &Spec) -> bool {
+    const SEES_DATA: Flags = Flags::READONLY.union(Flags::WRITE).union(Flags::SQL).union(Flags::MAY_REPLICATE);
+    spec.flags.intersects(SEES_DATA)
+        || matches!(spec.name, "exec" | "function|list" | "function|dump" | "function|stats")
+}
 
 /// An error if the command writes and the log takes nothing. EXEC does what is in its queue, and SQL is asked when it
 /// writes.
@@ -310,9 +345,10 @@ pub fn commit(state: &mut State, session: &mut Session, effect: Effect) {
 /// [`commit`] without serving waiting sessions, for the one who is serving them.
 #[inline]
 pub fn commit_quietly(state: &mut State, session: &mut Session, mut effect: Effect) {
+    debug_assert!(!effect.is_empty() || !redo::has_redo(&effect), "a change that is not counted has no record");
     if !effect.is_empty() {
         if !effect.keys.events.is_empty() && !state.routines.classes().is_empty() {
-            trigger::fire_keys(state, &mut effect);
+            fire_keys(state, &mut effect);
         }
         if effect.tables.dirty > 0 {
             state.follow_routines();
@@ -324,6 +360,14 @@ pub fn commit_quietly(state: &mut State, session: &mut Session, mut effect: Effe
         if let Some(recorded) = &mut state.recorded {
             recorded.push(effect);
         }
+    }
+}
+
+#[cold]
+fn fire_keys(state: &mut State, effect: &mut Effect) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| trigger::fire_keys(state, effect))) {
+        keep_after_panic(state, effect);
+        resume_unwind(panic);
     }
 }
 

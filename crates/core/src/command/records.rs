@@ -121,7 +121,7 @@ pub(super) fn show(
 ) -> Result<()> {
     transact::follow(ctx)?;
     let host = &mut Statement::new(ctx);
-    let shown = Records::open(host, table).and_then(|records| records.show(host, keys, columns, show));
+    let shown = Records::known(host, table).and_then(|records| records.show(host, keys, columns, show));
     let shown = shown.map_err(|error| report::dressed(host, table, error));
     dispatch::count_look(ctx.state, shown.as_ref().err());
     shown

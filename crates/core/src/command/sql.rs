@@ -548,6 +548,8 @@ impl Host for Statement<'_, '_> {
 
     fn store_key(&mut self, key: &[u8], shape: Shape, elements: &[Vec<Datum>]) -> Result<usize> {
         self.write()?;
+        // Not when a transaction has lent its private keys: they must not be evicted for others.
+        room::make_for_rows(self.ctx)?;
         transact::write_keys(self.ctx, &[key], |ctx| sql_keys::store(ctx, key, shape, elements))
     }
 

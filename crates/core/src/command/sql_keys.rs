@@ -133,7 +133,6 @@ fn key_row(ctx: &mut Context<'_>, key: &[u8], kind: &'static str, bytes: bool) -
 /// Makes a key hold a value of these elements; an empty one is no key.
 pub fn store(ctx: &mut Context<'_>, key: &[u8], shape: Shape, elements: &[Vec<Datum>]) -> Result<usize> {
     ctx.state.journal.check_write()?;
-    super::room::make_for_rows(ctx)?;
     let thresholds = ctx.state.keyspace.shared.thresholds.clone();
     let columns = if matches!(shape, Shape::Hash | Shape::ZSet) { 2 } else { 1 };
     let mut texts: Vec<Cow<'_, [u8]>> = Vec::with_capacity(elements.len() * columns);

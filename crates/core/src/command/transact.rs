@@ -144,9 +144,7 @@ fn in_context<T>(
     session: &mut Session,
     body: impl FnOnce(&mut Context<'_>) -> Result<T>,
 ) -> Result<T> {
-    let mut effect = state.new_effect();
-    let mut ctx = Context { state, session, effect: &mut effect, origin: Origin::Client, ready: None };
-    let result = body(&mut ctx);
+    let (result, effect) = dispatch::perform(state, session, Origin::Client, None, body);
     dispatch::commit(state, session, effect);
     result
 }

@@ -84,9 +84,8 @@ fn retry(state: &mut State, id: SessionId, key: &[u8]) {
 fn run_again(state: &mut State, session: &mut Session, request: &OwnedRequest, ready: Option<&[u8]>) -> Reply {
     let args: Vec<&[u8]> = request.iter().map(|arg| &arg[..]).collect();
     let Ok(command) = dispatch::find(args[0], &args) else { return Reply::None };
-    let mut effect = state.new_effect();
-    let mut context = Context { state, session, effect: &mut effect, origin: Origin::Retry, ready };
-    let reply = dispatch::call(&mut context, command, &args);
+    let run = |context: &mut Context<'_>| dispatch::call(context, command, &args);
+    let (reply, effect) = dispatch::perform(state, session, Origin::Retry, ready, run);
     dispatch::commit_quietly(state, session, effect);
     reply
 }

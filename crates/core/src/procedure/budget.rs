@@ -6,7 +6,7 @@
 use super::watchdog;
 use crate::error::{Code, Error, Result};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 
@@ -55,11 +55,12 @@ pub struct RunningFunction {
     pub since_ns: u64,
 }
 
-/// The name and the request of the function that runs, in its caller's memory.
-struct Told(*const [u8], *const [&'static [u8]]);
-
-// SAFETY: the bytes are only read, under the lock that they are kept in, and stay until they are out of it.
-unsafe impl Send for Told {}
+/// The name and the request of the function that runs, in its caller's memory: addresses and lengths.
+#[derive(Default)]
+struct Told {
+    name: (AtomicPtr<u8>, AtomicUsize),
+    words: (AtomicPtr<&'static [u8]>, AtomicUsize),
+}
 
 /// The running script or function as others see it.
 #[derive(Default)]
@@ -72,7 +73,12 @@ pub struct Watch {
     runs: AtomicU64,
     /// The interpreters, each with its number. What is not running does not mind being interrupted.
     interrupt: Mutex<Vec<(u64, Box<dyn Interrupt>)>>,
-    told: Mutex<Option<Told>>,
+    told: Told,
+    /// Whoever reads what is told holds this lock, and says so before looking whether a function runs. The end of a run
+    /// waits for the reader that it sees. Both write one word and then read the other's, in one order for all, so either
+    /// the reader sees the end or the end sees the reader.
+    telling: Mutex<()>,
+    is_telling: AtomicBool,
     /// Libraries and functions, for those who ask without the baton.
     counts: (AtomicU64, AtomicU64),
     /// The number of the last interrupt set.
@@ -117,20 +123,36 @@ impl Watch {
     /// The name and the words stay in place until [`Watch::end`] has returned.
     #[inline]
     pub unsafe fn begin_function(&self, now_ns: u64, name: &[u8], words: &[&[u8]], is_atomic: bool) {
-        #[allow(clippy::unnecessary_cast)] // it forgets a lifetime, for which the caller answers
-        let words = std::ptr::from_ref(words) as *const [&'static [u8]];
-        *self.told.lock() = Some(Told(name, words));
+        let Told { name: told_name, words: told_words } = &self.told;
+        told_name.0.store(name.as_ptr().cast_mut(), Ordering::Relaxed);
+        told_name.1.store(name.len(), Ordering::Relaxed);
+        // The pointer forgets a lifetime, for which the caller answers.
+        told_words.0.store(words.as_ptr().cast_mut().cast(), Ordering::Relaxed);
+        told_words.1.store(words.len(), Ordering::Relaxed);
         self.begin_as(if is_atomic { FUNCTION | ATOMIC } else { FUNCTION }, now_ns);
     }
 
     /// The function that runs; None when none does.
     pub fn function(&self) -> Option<RunningFunction> {
-        let told = self.told.lock();
-        let Told(name, words) = told.as_ref()?;
-        // SAFETY: `end` takes the pointers out under this lock before the caller of `begin_function` may move anything.
-        let (name, words) = unsafe { (&**name, &**words) };
-        let words = words.iter().map(|word| word.to_vec()).collect();
-        Some(RunningFunction { name: name.to_vec(), words, since_ns: self.since_ns.load(Ordering::Relaxed) })
+        let telling = self.telling.lock();
+        self.is_telling.store(true, Ordering::SeqCst);
+        let runs = self.state.load(Ordering::SeqCst) & FUNCTION != 0;
+        let running = runs.then(|| {
+            let Told { name, words } = &self.told;
+            // SAFETY: the addresses were written before the state that was seen, and what is there stays until the run's
+            // end has returned, which waits for us: it saw `is_telling` or had not begun when we looked.
+            let (name, words) = unsafe {
+                (
+                    std::slice::from_raw_parts(name.0.load(Ordering::Relaxed), name.1.load(Ordering::Relaxed)),
+                    std::slice::from_raw_parts(words.0.load(Ordering::Relaxed), words.1.load(Ordering::Relaxed)),
+                )
+            };
+            let words = words.iter().map(|word| word.to_vec()).collect();
+            RunningFunction { name: name.to_vec(), words, since_ns: self.since_ns.load(Ordering::Relaxed) }
+        });
+        self.is_telling.store(false, Ordering::SeqCst);
+        drop(telling);
+        running
     }
 
     /// Notes how many libraries and functions there are.
@@ -191,9 +213,9 @@ impl Watch {
     /// The run is over.
     #[inline]
     pub fn end(&self) {
-        let state = self.state.swap(0, Ordering::AcqRel);
-        if state & FUNCTION != 0 {
-            *self.told.lock() = None;
+        let state = self.state.swap(0, Ordering::SeqCst);
+        if state & FUNCTION != 0 && self.is_telling.load(Ordering::SeqCst) {
+            drop(self.telling.lock());
         }
         if state & ENDS != 0 {
             // The killer sets the flag and arms the interrupts under this lock, so it cannot arm one after this.

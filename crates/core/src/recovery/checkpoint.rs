@@ -89,6 +89,11 @@ impl Run {
         more
     }
 
+    /// Bytes that were saved and are not written yet.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting.iter().map(|batch| batch.bytes.len()).sum()
+    }
+
     /// Writes what was saved, and a block of the tables' rows; off the baton. True: there is more of the tables.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use super::dml::upsert::Upserting;
 use super::dml::{self, Extra};
 use super::error::sql;
 use super::origin::Origin;
+use super::records::Records;
 use super::run::{self, Current, Failure, Host, Outcome, Run, Traits};
 use super::sqlite::{Connection, Prepared, Step, functions, memory};
 use super::statement::{self, Class};
@@ -47,6 +48,8 @@ pub struct Sql {
     /// Buffers of the fast path: keys to look up, a row to write and the row as it was.
     pub(super) keys: Batch,
     pub(super) row_buffers: (Batch, Vec<u8>),
+    /// What is known of the tables whose rows were looked up by name lately.
+    pub(super) records: Vec<(Box<[u8]>, Arc<Records>)>,
     /// Rows found for a caller in the same process.
     pub(super) found: Batch,
     /// Evaluates what definitions demand of rows.
@@ -161,6 +164,7 @@ impl Default for Sql {
             taken: Vec::new(),
             keys: Batch::new(),
             row_buffers: Default::default(),
+            records: Vec::new(),
             found: Batch::new(),
             rows: RowEvaluator::default(),
         }
@@ -195,6 +199,7 @@ fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
     let functions = routines::pure_functions(host.catalog());
     let sql = host.sql();
     sql.cache.clear();
+    sql.records.clear();
     if sql.connection.is_none() {
         sql.connection = Some(connect(&sql.current)?);
     }

@@ -2,7 +2,7 @@
 
 use super::constraint::foreign_key;
 use super::error::sql;
-use super::executor::{in_scope, table_info};
+use super::executor::{in_scope, synchronize, table_info};
 use super::fast::key::{Encoded, KeyColumn, encode};
 use super::run::{Failure, Host, Run, Traits, until_ready};
 use super::table_info::TableInfo;
@@ -22,9 +22,6 @@ use std::sync::Arc;
 
 /// Is shown the place of a key, the names of the columns and the values of the row that has it; an error ends the showing.
 pub type ShowAt<'a> = &'a mut dyn FnMut(usize, &[&[u8]], &[DatumRef<'_>]) -> Result<()>;
-
-/// Names and positions of columns.
-type Positions<'a> = SmallVec<[(&'a [u8], u16); 16]>;
 
 /// A table and its primary key.
 pub struct Records {
@@ -52,6 +49,25 @@ impl Records {
         })
     }
 
+    /// [`Records::open`] for a caller who comes often: what was found before is kept while no definition changes.
+    #[inline]
+    pub fn known(host: &mut dyn Host, name: &[u8]) -> Result<Arc<Records>> {
+        synchronize(host)?;
+        let known = host.sql().records.iter().find(|(known, _)| **known == *name).map(|(_, records)| records.clone());
+        known.map_or_else(|| Records::learn(host, name), Ok)
+    }
+
+    #[cold]
+    fn learn(host: &mut dyn Host, name: &[u8]) -> Result<Arc<Records>> {
+        let records = Arc::new(Records::open(host, name)?);
+        let all = &mut host.sql().records;
+        if all.len() >= limits::RECORDS_KEPT {
+            all.remove(0);
+        }
+        all.push((name.into(), records.clone()));
+        Ok(records)
+    }
+
     /// How many arguments make a key.
     pub fn key_parts(&self) -> usize {
         self.columns.len()
@@ -59,20 +75,21 @@ impl Records {
 
     /// The keys that arguments spell, one value for each column of the key; a key that no row can have is left empty.
     fn keys(&self, parts: &[&[u8]]) -> Result<Batch> {
+        let mut keys = Batch::new();
         let spelled = parts.iter().zip(self.blobs.iter().cycle());
         let values: SmallVec<[DatumRef<'_>; 4]> =
             spelled.map(|(part, blob)| if *blob { DatumRef::Blob(part) } else { DatumRef::Text(part) }).collect();
-        self.keys_of(&values)
+        self.encode_keys(&values, &mut keys)?;
+        Ok(keys)
     }
 
-    /// The keys that have these values, one for each column of a key; a key that no row can have is left empty.
-    fn keys_of(&self, values: &[DatumRef<'_>]) -> Result<Batch> {
+    /// Adds the keys that have these values, one for each column of a key; a key that no row can have is left empty.
+    fn encode_keys(&self, values: &[DatumRef<'_>], keys: &mut Batch) -> Result<()> {
         let width = self.key_parts();
         if values.is_empty() || !values.len().is_multiple_of(width) {
             let text = format!("a key of table {} has {width} values, {} given", self.info.def.name, values.len());
             return Err(Error::new(Code::Err, text));
         }
-        let mut keys = Batch::new();
         let mut key = KeyBuf::new();
         for values in values.chunks(width) {
             key.clear();
@@ -88,7 +105,7 @@ impl Records {
             }
             keys.push(&key);
         }
-        Ok(keys)
+        Ok(())
     }
 
     /// Shows the rows that have the keys with these values: the place of the key, and all columns or those named.
@@ -99,14 +116,32 @@ impl Records {
         columns: Option<&[&[u8]]>,
         show: ShowAt<'_>,
     ) -> Result<()> {
-        let keys = self.keys_of(keys)?;
-        let columns = self.positions(columns)?;
-        let names: SmallVec<[&[u8]; 16]> = columns.iter().map(|(name, _)| *name).collect();
+        let mut encoded = std::mem::take(&mut host.sql().keys);
+        encoded.clear();
+        let shown =
+            self.encode_keys(keys, &mut encoded).and_then(|()| self.show_encoded(host, &encoded, columns, show));
+        host.sql().keys = encoded;
+        shown
+    }
+
+    fn show_encoded(
+        &self,
+        host: &mut dyn Host,
+        keys: &Batch,
+        columns: Option<&[&[u8]]>,
+        show: ShowAt<'_>,
+    ) -> Result<()> {
+        let mut names: SmallVec<[&[u8]; 8]> = SmallVec::new();
+        let mut positions: SmallVec<[u16; 8]> = SmallVec::new();
+        self.choose(columns, &mut |name, position| {
+            names.push(name);
+            positions.push(position);
+        })?;
         let mut result = Ok(());
         until_ready(host, |host| {
-            host.source().get_many(self.info.def.id, self.key, &keys, &mut |place, _, row| {
-                let mut values: SmallVec<[DatumRef<'_>; 16]> = SmallVec::new();
-                columns.iter().for_each(|(_, position)| values.push(row.get(*position)));
+            host.source().get_many(self.info.def.id, self.key, keys, &mut |place, _, row| {
+                let mut values: SmallVec<[DatumRef<'_>; 8]> = SmallVec::new();
+                positions.iter().for_each(|position| values.push(row.get(*position)));
                 if result.is_ok() {
                     result = show(place, &names, &values);
                 }
@@ -116,18 +151,18 @@ impl Records {
         result
     }
 
-    /// The names and positions of all columns, or of those named.
-    fn positions(&self, wanted: Option<&[&[u8]]>) -> Result<Positions<'_>> {
+    /// Gives the names and positions of all columns, or of those named.
+    fn choose<'a>(&'a self, wanted: Option<&[&[u8]]>, take: &mut dyn FnMut(&'a [u8], u16)) -> Result<()> {
         let columns = &self.info.def.columns;
         let Some(wanted) = wanted else {
-            let visible = columns.iter().filter(|c| !c.hidden);
-            return Ok(visible.map(|c| (c.name.as_bytes(), c.position)).collect());
+            columns.iter().filter(|c| !c.hidden).for_each(|c| take(c.name.as_bytes(), c.position));
+            return Ok(());
         };
-        let find = |name: &&[u8]| {
+        for name in wanted {
             let column = &columns[self.info.column(&String::from_utf8_lossy(name))?];
-            Ok((column.name.as_bytes(), column.position))
-        };
-        wanted.iter().map(find).collect()
+            take(column.name.as_bytes(), column.position);
+        }
+        Ok(())
     }
 
     /// Shows the rows that have the keys, with the place of each key.

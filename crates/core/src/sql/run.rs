@@ -151,17 +151,17 @@ pub trait Host {
         Err(Error::new(Code::Bug, "run.rs: no triggers are fired here"))
     }
 
+    /// How each routine was used.
+    fn routines(&self) -> Vec<RoutineUses> {
+        Vec::new()
+    }
+
     /// The value that a pure function of a library gives.
     ///
     /// # Errors
     /// The function failed, or there is none.
     fn call_function(&mut self, name: &str, _args: &[DatumRef<'_>]) -> Result<Datum> {
         Err(Error::new(Code::Sql, format!("no such function: {name}")))
-    }
-
-    /// How each routine was used.
-    fn routines(&self) -> Vec<RoutineUses> {
-        Vec::new()
     }
 
     /// How the calls of the trigger of this name went.

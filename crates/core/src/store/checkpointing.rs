@@ -21,13 +21,17 @@ use std::time::{Duration, Instant};
 
 /// How often is looked whether a checkpoint is due.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// What one slice of keys may cost, in the units of [`Run::slice`]: some fifty microseconds, which is less than a request
-/// takes on its way. Six times as much made the p99 of 50,000 requests/s four times what it is without a checkpoint.
-const SLICE_BUDGET: usize = 8 << 10;
-/// The pause after a piece of work, in lengths of it: the store has most of the time, and of the processors, of which there
-/// may be two; a piece of some hundred microseconds is soon over when others wait for one.
-const PAUSE_FACTOR: u32 = 3;
-/// The same in a store that nobody asks anything.
+/// What one slice of keys may cost, in the units of [`Run::slice`]: less than a hundred microseconds, which is less than a
+/// request takes on its way. Smaller ones wake the thread more often, and each time it takes a processor from those who
+/// serve, of which there may be two: that cost them more than the slices themselves.
+const SLICE_BUDGET: usize = 32 << 10;
+/// What was saved is written when it is so much, bytes: another thread wakes for it.
+const WRITE_BYTES: usize = 256 << 10;
+/// The pause after a slice, in lengths of it: the store has most of the time.
+const PAUSE_FACTOR: u32 = 8;
+/// The pause after something was written, in lengths of that.
+const PAUSE_FACTOR_WRITTEN: u32 = 3;
+/// Both in a store that nobody asks anything.
 const PAUSE_FACTOR_IDLE: u32 = 1;
 /// The longest pause: on a full machine a piece takes long because others go first.
 const PAUSE_MAX: Duration = Duration::from_millis(2);
@@ -65,18 +69,19 @@ pub(super) fn run(saver: &Arc<Saver>, data: &Data, store: &dyn Fn() -> Option<St
         if store.is_closed() {
             return;
         }
-        tidy_log(data);
-        back_up(&store, data);
-        let is_due = begin_if_due(&mut store.enter().state, data);
-        if is_due {
-            let begun = Instant::now();
-            let result = whole(|| save(&store, data));
-            if result.is_err() {
-                // After a panic there may be some.
-                let _ = remove_unfinished(&*data.files);
-            }
-            end(&mut store.enter().state, result, begun.elapsed());
-        }
+        // A panic here was reported by the hook; the thread must not end while others wait for what it does.
+        let _ = catch_unwind(AssertUnwindSafe(|| turn(&store, data)));
+    }
+}
+
+fn turn(store: &Store, data: &Data) {
+    tidy_log(data);
+    back_up(store, data);
+    let is_due = begin_if_due(&mut store.enter().state, data);
+    if is_due {
+        let begun = Instant::now();
+        let result = whole(|| save(store, data));
+        end(&mut store.enter().state, result, begun.elapsed());
     }
 }
 
@@ -190,7 +195,10 @@ fn copy_to(store: &Store, data: &Data, place: &Path) -> Result<()> {
 
 /// Makes a checkpoint, while the store serves; the log before it goes.
 fn save(store: &Store, data: &Data) -> Result<Written> {
-    let written = save_in(store, data, &*data.files, data.id)?;
+    let written = whole(|| save_in(store, data, &*data.files, data.id)).inspect_err(|_| {
+        // After a panic there may be some.
+        let _ = remove_unfinished(&*data.files);
+    })?;
     tidy(data, written.lsn);
     Ok(written)
 }
@@ -266,30 +274,33 @@ fn write_some(run: &mut Run, files: &dyn Files) -> Result<bool> {
 fn walk_with(store: &Store, mut run: Run, write: impl Fn(Run) -> (Run, Result<bool>)) -> (Run, Result<()>) {
     let (mut has_keys, mut pace) = (true, Pace::default());
     loop {
-        let begun = Instant::now();
-        let written;
-        (run, written) = write(run);
-        let result = match store.is_closed() {
-            true => written.and(Err(being_closed())),
-            false => written,
-        };
-        match result {
-            Err(error) => {
-                run.abort(&mut store.enter().state.keyspace);
-                return (run, Err(error));
+        let mut pause = Duration::ZERO;
+        if !has_keys || run.waiting_bytes() >= WRITE_BYTES {
+            let begun = Instant::now();
+            let written;
+            (run, written) = write(run);
+            match written {
+                Err(error) => return (abort(store, run), Err(error)),
+                Ok(false) if !has_keys => return (run, Ok(())),
+                Ok(_) => pause = begun.elapsed() * pace.factor(PAUSE_FACTOR_WRITTEN),
             }
-            Ok(false) if !has_keys => return (run, Ok(())),
-            Ok(_) => {}
         }
-        let wrote = begun.elapsed();
+        if store.is_closed() {
+            return (abort(store, run), Err(being_closed()));
+        }
         let mut baton = store.enter();
+        // The wait for the baton is not work.
         let begun = Instant::now();
         has_keys = has_keys && run.slice(&mut baton.state.keyspace, SLICE_BUDGET);
-        let factor = pace.factor(baton.state.stats.commands);
+        pace.look(baton.state.stats.commands);
         drop(baton);
-        // The wait for the baton is not work.
-        std::thread::sleep(((wrote + begun.elapsed()) * factor).min(PAUSE_MAX));
+        std::thread::sleep((pause + begun.elapsed() * pace.factor(PAUSE_FACTOR)).min(PAUSE_MAX));
     }
+}
+
+fn abort(store: &Store, mut run: Run) -> Run {
+    run.abort(&mut store.enter().state.keyspace);
+    run
 }
 
 /// How much of the time is taken.
@@ -300,13 +311,17 @@ struct Pace {
 }
 
 impl Pace {
-    /// The next pause, given the number of requests served so far.
-    fn factor(&mut self, commands: u64) -> u32 {
+    /// Sees how many requests were served so far.
+    fn look(&mut self, commands: u64) {
         if std::mem::replace(&mut self.commands, commands) != commands {
             self.asked = Some(Instant::now());
         }
+    }
+
+    /// How many times as long as the work the pause after it is, if it is `usual` in a store that is asked something.
+    fn factor(&self, usual: u32) -> u32 {
         let is_asked = self.asked.is_some_and(|asked| asked.elapsed() < IDLE_AFTER);
-        if is_asked { PAUSE_FACTOR } else { PAUSE_FACTOR_IDLE }
+        if is_asked { usual } else { PAUSE_FACTOR_IDLE }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::tests::Client;
 use super::*;
+use crate::command::context::Origin;
 use crate::env::Xoshiro;
 use crate::env::simulated::{Operation, SimulatedFiles};
 use crate::procedure::payload;
@@ -189,6 +190,72 @@ fn a_crash_at_any_moment_leaves_a_beginning_with_all_that_was_promised() {
     }
 }
 
+/// Has operations fail now and then, or the disk be full.
+fn make_trouble(random: &mut Xoshiro, files: &SimulatedFiles) {
+    use Operation::{Create, Remove, Rename, Reserve, Sync, SyncDirectory, Truncate, Write};
+    for _ in 0..random.below(3) {
+        let operations = [Create, Remove, Rename, Reserve, Sync, Sync, SyncDirectory, Truncate, Write, Write];
+        let operation = operations[random.below(operations.len() as u64) as usize];
+        match random.below(8) {
+            0 => files.panic_at(operation, 1 + random.below(12)),
+            1 | 2 => files.fail(operation, 1 + random.below(12), ErrorKind::StorageFull),
+            _ => files.fail(operation, 1 + random.below(12), ErrorKind::Other),
+        }
+    }
+    if random.below(3) == 0 {
+        files.set_capacity(files.used() + random.below(60_000));
+    }
+}
+
+/// How a store comes to its end: by a crash, because its process dies, or well. Whatever was in its way is over then.
+fn come_to_an_end(random: &mut Xoshiro, files: SimulatedFiles, client: Client) -> SimulatedFiles {
+    let after = match random.below(3) {
+        0 => files.crash(random.next()),
+        1 => {
+            // The system still has what was written, durable or not.
+            files.stop_at(files.operations());
+            files.clone()
+        }
+        _ => files.clone(),
+    };
+    drop(client);
+    after.stop_at(u64::MAX);
+    after.heal();
+    after.set_capacity(u64::MAX);
+    after
+}
+
+#[test]
+fn whatever_goes_wrong_a_beginning_with_all_that_was_promised_is_left() {
+    let rounds = if std::env::var_os("PERYTON_LONG").is_some() { 20_000 } else { 400 };
+    let base: u64 = std::env::var("PERYTON_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    for seed in base..base + rounds {
+        let mut random = Xoshiro::from_seed(seed);
+        let mut files = SimulatedFiles::new(seed);
+        let client = open(&files).unwrap();
+        client.call(&["SQL", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)"]);
+        drop(client);
+        for life in 0..4 {
+            let what = format!("seed {seed}, life {life}");
+            let client = open(&files).unwrap_or_else(|error| panic!("{what}: {error:?}"));
+            if random.below(4) == 0 {
+                files.stop_at(files.operations() + random.below(150));
+            }
+            make_trouble(&mut random, &files);
+            let (states, promised) = work(&mut random, &client, 40);
+            files = come_to_an_end(&mut random, files, client);
+            let client = open(&files).unwrap_or_else(|error| panic!("{what}: {error:?}"));
+            let found = state_of(&client.store);
+            judge(found, &states, promised, &what);
+            // What was found is promised, too.
+            files = if random.below(2) == 0 { files.crash(random.next()) } else { files };
+            drop(client);
+            let client = open(&files).unwrap_or_else(|error| panic!("{what}, again: {error:?}"));
+            assert_eq!(found, state_of(&client.store), "{what}, again");
+        }
+    }
+}
+
 #[test]
 fn a_failed_sync_stops_writes_and_reads_go_on() {
     let files = SimulatedFiles::new(3);
@@ -196,9 +263,15 @@ fn a_failed_sync_stops_writes_and_reads_go_on() {
     client.call(&["SET", "a", "safe"]);
     let promise = |client: &Client| client.store.enter().activate(client.session).unwrap().promise();
     client.store.keep(promise(&client)).unwrap();
+    let other = client.another();
+    other.call(&["MULTI"]);
+    other.call(&["GET", "a"]);
     files.fail_from(Operation::Sync, 1, ErrorKind::Other);
     client.call(&["SET", "a", "lost"]);
     assert!(client.store.keep(promise(&client)).is_err());
+    // Not even to who had asked when all was safe.
+    assert!(other.error(&["EXEC"]).contains("may not see them"));
+    assert!(other.error(&["FUNCTION", "LIST"]).contains("may not see them"));
     // Nothing is written any more, and who was promised safety is not shown what is not safe.
     for command in [["SET", "b", "1"].as_slice(), &["GET", "a"], &["SQL", "SELECT 1"]] {
         let Reply::Error(error) = client.call(command) else { panic!("{command:?}") };
@@ -240,6 +313,40 @@ fn a_change_that_the_log_did_not_take_is_not_promised() {
     let after = files.crash(1);
     drop(client);
     assert_eq!(Reply::bulk("rescued"), open(&after).unwrap().call(&["GET", "a"]));
+}
+
+/// What a command has changed when a bug ends it is in memory, so it must be in the log before what builds on it.
+#[test]
+fn a_panic_in_a_command_leaves_a_log_that_can_be_replayed() {
+    let files = SimulatedFiles::new(5);
+    let client = open(&files).unwrap();
+    client.call(&["SQL", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)"]);
+    {
+        let mut baton = client.store.enter();
+        let state = baton.state();
+        let mut nobody = dispatch::nobody(state);
+        let run = |line: &str, context: &mut crate::command::context::Context<'_>| {
+            let args: Vec<&[u8]> = line.split('|').map(str::as_bytes).collect();
+            dispatch::call(context, dispatch::find(args[0], &args).unwrap(), &args)
+        };
+        let failed = catch_unwind(AssertUnwindSafe(|| {
+            dispatch::perform(state, &mut nobody, Origin::Client, None, |context| {
+                run("RPUSH|list|a|b", context);
+                run("SQL|INSERT INTO t VALUES (1, 'one')", context);
+                panic!("a test wants this to panic")
+            })
+        }));
+        assert!(failed.is_err());
+    }
+    client.call(&["LPOP", "list"]);
+    client.call(&["SQL", "UPDATE t SET v = 'other' WHERE id = 1"]);
+    let (before, log) = (state_of(&client.store), client.store.log().unwrap());
+    log.wait(log.last()).unwrap();
+    let after = files.crash(1);
+    drop(client);
+    let client = open(&after).unwrap();
+    assert_eq!(before, state_of(&client.store));
+    assert_eq!(Reply::Int(1), client.call(&["LLEN", "list"]));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::recovery::{self, Content, Loaded, Recovered, Report, Step, recover};
 use crate::session::Durability;
 use crate::state::State;
 use crate::wal::{Log, LogSettings, StoreId};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,7 +83,7 @@ pub(super) fn open(
     let id = recovered.id.unwrap_or_else(new_id);
     state.journal.saves.possible = true;
     state.journal.unlogged = recovered.next - 1;
-    tidy(&*files, recovered.checkpoint.as_ref());
+    let is_tidy = tidy(&*files, recovered.checkpoint.as_ref()).is_ok();
     state.journal.saves.tried_ns = state.env.monotonic_ns();
     if let Some(loaded) = &recovered.checkpoint {
         state.journal.saves.last_s = loaded.created_ms / 1000;
@@ -95,7 +96,7 @@ pub(super) fn open(
     }
     let failed = |error| Error::err(format!("cannot begin the log{}: {error}", whereabouts(&*files)));
     let log = Log::open(files.clone(), id, recovered.next, settings).map_err(failed)?;
-    if let Some(loaded) = &recovered.checkpoint {
+    if let (Some(loaded), true) = (&recovered.checkpoint, is_tidy) {
         // What cannot be removed now is tried again.
         let _ = log.remove_before(loaded.lsn + 1);
     }
@@ -106,13 +107,16 @@ pub(super) fn open(
 }
 
 /// Removes what a crash left of a checkpoint that was not finished, or of those before the one that was loaded: nothing
-/// else would until the next one is finished, for which they might take the room.
-fn tidy(files: &dyn Files, loaded: Option<&Loaded>) {
-    // What cannot be removed is only in the way.
-    let _ = match loaded {
-        Some(loaded) => recovery::remove_others(files, loaded.lsn).map(drop),
+/// else would until the next one is finished, for which they might take the room. What cannot be removed is only in the way.
+fn tidy(files: &dyn Files, loaded: Option<&Loaded>) -> io::Result<()> {
+    match loaded {
         None => recovery::remove_unfinished(files),
-    };
+        Some(loaded) => {
+            // Where it was put by others, as by whoever copied the directory, it may be in the system's memory only.
+            files.modify(&recovery::name_of(loaded.lsn))?.sync()?;
+            recovery::remove_others(files, loaded.lsn).map(drop)
+        }
+    }
 }
 
 /// Tells whoever runs the store what was found, if there was anything.

@@ -60,20 +60,17 @@ local function less(a)
   sql('DELETE FROM sums WHERE total = 0')
 end
 local function more(a) sql('INSERT INTO sums VALUES (?, 1) ON CONFLICT (a) DO UPDATE SET total = total + 1', a) end
-local functions = {
-  b_t = function(e) if e.new.a < 0 then error('no') end log('b' .. e.new.id) end,
-  i_t = function(e) more(e.new.a) log('i' .. e.new.id .. (e.new.b or '-')) end,
-  chain = function(e) sql('INSERT INTO chain (n) VALUES (?)', e.new.n) end,
-  chain_on = function(e) sql('INSERT INTO chain (n) VALUES (?)', e.new.n - 1) end,
-  move = function(e) less(e.old.a) more(e.new.a) end,
-  u_t = function(e) log('u' .. e.old.id .. '>' .. e.new.id .. ':' .. e.new.a) end,
-  of_b = function(e) log('of b ' .. e.new.id) end,
-  kept = function(e) error('kept') end,
-  d_t = function(e) less(e.old.a) log('d' .. e.old.id) end,
-  d_c = function(e) log('dc' .. e.old.id) end,
-  u_c = function(e) log('uc' .. (e.old.t or '') .. '>' .. (e.new.t or '')) end,
-}
-for name, f in pairs(functions) do redis.register_function(name, f) end
+redis.register_function('b_t', function(e) if e.new.a < 0 then error('no') end log('b' .. e.new.id) end)
+redis.register_function('i_t', function(e) more(e.new.a) log('i' .. e.new.id .. (e.new.b or '-')) end)
+redis.register_function('chain', function(e) sql('INSERT INTO chain (n) VALUES (?)', e.new.n) end)
+redis.register_function('chain_on', function(e) sql('INSERT INTO chain (n) VALUES (?)', e.new.n - 1) end)
+redis.register_function('move', function(e) less(e.old.a) more(e.new.a) end)
+redis.register_function('u_t', function(e) log('u' .. e.old.id .. '>' .. e.new.id .. ':' .. e.new.a) end)
+redis.register_function('of_b', function(e) log('of b ' .. e.new.id) end)
+redis.register_function('kept', function(e) error('kept') end)
+redis.register_function('d_t', function(e) less(e.old.a) log('d' .. e.old.id) end)
+redis.register_function('d_c', function(e) log('dc' .. e.old.id) end)
+redis.register_function('u_c', function(e) log('uc' .. (e.old.t or '') .. '>' .. (e.new.t or '')) end)
 "#;
 
 /// A store and SQLite, with the same tables and triggers.

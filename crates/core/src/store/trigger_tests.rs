@@ -28,7 +28,10 @@ redis.register_function('refuse', function(e)
 end)
 redis.register_function('reply', function(e) return redis.error_reply('NEVER do that') end)
 redis.register_function('copy', function(e)
-  redis.call('SQL', 'INSERT INTO copies VALUES (?, ?)', e.new.id, e.new.name)
+  peryton.sql('INSERT INTO copies VALUES (?, ?)', e.new.id, e.new.name)
+end)
+redis.register_function('insert', function(keys, args)
+  return peryton.sql('INSERT INTO t (id, name) VALUES (?, ?)', tonumber(args[1]), args[2])
 end)
 redis.register_function('again', function(e)
   redis.call('SQL', 'INSERT INTO t (id, name) VALUES (?, ?)', e.new.id + 1, 'x')
@@ -153,6 +156,24 @@ fn a_failure_undoes_the_statement_with_keys_and_all() {
     sql(&client, "CREATE TRIGGER d BEFORE INSERT ON t CALL unknown");
     let failure = error(&client, &["SQL", "INSERT INTO t (id) VALUES (9)"]);
     assert!(failure.contains("nosuch"), "{failure}");
+}
+
+#[test]
+fn scripts_and_functions_fire_triggers_too() {
+    let client = loaded();
+    sql(&client, "CREATE TABLE copies (id INTEGER PRIMARY KEY, name TEXT)");
+    sql(&client, "CREATE TRIGGER a AFTER INSERT ON t CALL copy");
+    sql(&client, "CREATE TRIGGER b AFTER INSERT ON copies CALL tell");
+    client.call(&["EVAL", "redis.call('SQL', 'INSERT INTO t (id, name) VALUES (1, ?)', ARGV[1])", "0", "x"]);
+    client.call(&["FCALL", "insert", "0", "2", "y"]);
+    let expected = ["b copies after insert - id=1,name=x", "b copies after insert - id=2,name=y"];
+    assert_eq!(expected.map(String::from).to_vec(), list(&client, "told"));
+    // A script that catches the failure goes on, without what the statement did.
+    sql(&client, "CREATE TRIGGER c BEFORE INSERT ON copies WHEN (NEW.id = 9) CALL refuse");
+    let script = "local r = redis.pcall('SQL', 'INSERT INTO t (id, name) VALUES (9, \\'z\\')') return r.err";
+    let Reply::Bulk(failure) = client.call(&["EVAL", script, "0"]) else { panic!() };
+    assert!(String::from_utf8_lossy(&failure).contains("09000 trigger c of table copies"), "{failure:?}");
+    assert_eq!((Reply::Int(2), Reply::Nil), (count(&client, "t"), client.call(&["GET", "tried"])));
 }
 
 #[test]

@@ -147,6 +147,9 @@ pub struct Shared {
     progressed: Condvar,
     listeners: Mutex<Arc<Vec<(u64, Listener)>>>,
     listener_ids: AtomicU64,
+    /// How often the thread went to sleep.
+    #[cfg(test)]
+    pub sleeps: AtomicU64,
 }
 
 impl Shared {
@@ -180,6 +183,8 @@ impl Shared {
             progressed: Condvar::new(),
             listeners: Mutex::new(Arc::new(Vec::new())),
             listener_ids: AtomicU64::new(0),
+            #[cfg(test)]
+            sleeps: AtomicU64::new(0),
         }
     }
 

@@ -278,6 +278,13 @@ fn what_is_set_aside_is_still_there() {
     let _ = check_and_mend(&files);
     let kept = files.list().unwrap();
     assert!(names[2..].iter().all(|name| kept.contains(&format!("{name}.damaged"))), "{kept:?}");
+    // Also when there is another to be set aside under the same name.
+    let aside = format!("{}.damaged", names[2]);
+    let before = files.content(&aside);
+    files.set_content(&names[2], b"no segment".to_vec());
+    let _ = check_and_mend(&files);
+    assert_eq!(before, files.content(&aside));
+    assert_eq!(b"no segment".to_vec(), files.content(&format!("{}.2.damaged", names[2])));
 }
 
 #[test]

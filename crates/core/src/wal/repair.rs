@@ -41,6 +41,14 @@ fn truncate(files: &dyn Files, name: &str, length: u64) -> io::Result<()> {
     file.sync()
 }
 
+/// A name for what is set aside. One that an earlier repair has given keeps what it has.
+fn name_aside(files: &dyn Files, name: &str) -> io::Result<String> {
+    let taken = files.list()?;
+    let again = (2_u32..).map(|n| format!("{name}.{n}.damaged"));
+    let free = std::iter::once(format!("{name}.damaged")).chain(again).find(|name| !taken.contains(name));
+    free.ok_or_else(|| io::ErrorKind::AlreadyExists.into())
+}
+
 /// Cuts a log where it is damaged. Segments after that are set aside under other names; in the segment itself what
 /// follows is lost.
 ///
@@ -54,7 +62,7 @@ pub fn repair(files: &dyn Files, damage: &Damage) -> io::Result<()> {
     // Without groups a segment says nothing, and in a missing one's place it would be in the way.
     let keep = usize::from(damage.offset > SEGMENT_HEADER_BYTES as u64);
     for segment in segments[at + keep..].iter().rev() {
-        files.rename(&segment.name, &format!("{}.damaged", segment.name))?;
+        files.rename(&segment.name, &name_aside(files, &segment.name)?)?;
     }
     if keep == 1 {
         truncate(files, &damage.file, damage.offset)?;

@@ -324,6 +324,25 @@ fn a_listener_with_a_bug_is_no_failure_of_the_log() {
 }
 
 #[test]
+fn waiting_for_room_takes_no_processor() {
+    let files = SimulatedFiles::new(1);
+    let settings = LogSettings { retry: Duration::from_millis(100), ..settings() };
+    let log = Log::open(Arc::new(files.clone()), ID, 1, settings).unwrap();
+    files.set_capacity(files.used());
+    append(&log, 300);
+    while log.condition() != Condition::Full {
+        std::thread::yield_now();
+    }
+    // As the store does, which removes keys whose time is up.
+    append(&log, 5);
+    let before = log.sleeps();
+    std::thread::sleep(Duration::from_millis(350));
+    assert!(log.sleeps() < before + 100, "{} times in a third of a second", log.sleeps() - before);
+    files.set_capacity(u64::MAX);
+    log.wait(305).unwrap();
+}
+
+#[test]
 fn who_must_not_wait_for_room_is_told_that_there_is_none() {
     let files = SimulatedFiles::new(1);
     let log = Log::open(Arc::new(files.clone()), ID, 1, settings()).unwrap();

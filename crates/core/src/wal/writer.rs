@@ -132,11 +132,22 @@ impl Writer {
                 shared.note_sleep(&mut queue, false, false);
                 continue;
             }
-            match self.timers.next() {
+            #[cfg(test)]
+            shared.sleeps.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            match self.wakes_at() {
                 Some(time) => drop(shared.work.wait_until(&mut queue, time)),
                 None => shared.work.wait(&mut queue),
             }
             shared.note_sleep(&mut queue, false, false);
+        }
+    }
+
+    /// When there may be something to do. While what is to be written waits for room, only the retry is: the times of others
+    /// may be over.
+    fn wakes_at(&self) -> Option<Instant> {
+        match self.timers.retry {
+            Some(retry) if !self.pending.is_empty() => Some(retry),
+            _ => self.timers.next(),
         }
     }
 

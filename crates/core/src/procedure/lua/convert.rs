@@ -9,6 +9,18 @@ use crate::sql::report::sqlstate;
 use std::borrow::Cow;
 use std::ffi::c_int;
 
+/// Where Lua's registry has the texts `ok` and `OK`.
+pub const OK_KEYS: (c_int, c_int) = (3, 4);
+
+/// Pushes `{ok = 'OK'}`, what most writing commands answer.
+#[inline]
+fn push_ok(stack: Stack<'_>) {
+    stack.push_table(0, 1);
+    stack.get_element(mlua_sys::LUA_REGISTRYINDEX, OK_KEYS.0);
+    stack.get_element(mlua_sys::LUA_REGISTRYINDEX, OK_KEYS.1);
+    stack.set_pair(-3);
+}
+
 /// Pushes a command's reply, in the shape that the given RESP version has.
 #[inline]
 pub fn push_reply(stack: Stack<'_>, reply: &Reply, protocol: u8) -> Result<(), Fault> {
@@ -29,7 +41,7 @@ fn push_other(stack: Stack<'_>, reply: &Reply, protocol: u8) -> Result<(), Fault
         return Err(Fault::Memory);
     }
     match reply {
-        Reply::Ok => push_tagged(stack, "ok", b"OK")?,
+        Reply::Ok => push_ok(stack),
         Reply::Status(text) => push_tagged(stack, "ok", text.as_bytes())?,
         Reply::Error(error) => push_error(stack, error),
         Reply::Nil | Reply::NilArray if resp3 => stack.push_nil(),

@@ -86,8 +86,13 @@ local function handled(handler, ok, ...)
   return false, 'error in error handling'
 end
 
-function globals.xpcall(f, handler, ...)
-  return handled(handler, raw_pcall(f, ...))
+local raw_xpcall, select = xpcall, select
+function globals.xpcall(...)
+  local f, handler = ...
+  if select('#', ...) < 2 then
+    return raw_xpcall(...)
+  end
+  return handled(handler, raw_pcall(f))
 end
 
 -- Text only: hand-made bytecode could do anything.

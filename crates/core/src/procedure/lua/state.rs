@@ -1,6 +1,6 @@
 //! The interpreter: made once, compiles each script once, runs it with its keys and arguments.
 
-use super::convert::{FIELDS, Reader, c_text};
+use super::convert::{FIELDS, OK_KEYS, Reader, c_text};
 use super::library::Places;
 use super::shared::Shared;
 use super::source::{Source, Use};
@@ -147,6 +147,10 @@ impl Lua {
         stack.push_copy(-1);
         stack.set_element(ffi::LUA_REGISTRYINDEX, HANDLER_KEY);
         stack.insert(HANDLER);
+        for (key, text) in [(OK_KEYS.0, "ok"), (OK_KEYS.1, "OK")] {
+            stack.push_text(text);
+            stack.set_element(ffi::LUA_REGISTRYINDEX, key);
+        }
         stack.push_copy(HANDLER + 1);
         stack.replace(ffi::LUA_GLOBALSINDEX);
         stack.remove(HANDLER + 1);

@@ -490,11 +490,11 @@ fn nothing_in_the_library_holds_out_against_a_kill() {
 fn handlers_of_errors_work_as_before() {
     for (text, expected) in [
         (
-            "return {xpcall(function(a) return a, 2 end, error, 1)}",
+            "return {xpcall(function(a) return a == nil and 1, 2 end, error, 1)}",
             Reply::Array(vec![Reply::Int(1), Reply::Int(1), Reply::Int(2)]),
         ),
         ("local ok, e = xpcall(function() error({err = 'x'}) end, function(e) return e.err end) return e", bulk("x")),
-        ("local ok, e = xpcall(error, function() error('again') end) return e", bulk("error in error handling")),
+        ("local ok, e = xpcall(error, function() error('again') end, 1) return e", bulk("error in error handling")),
         (
             "local t = {} for i = 1, 20000 do t[i] = (i * 7919) % 20000 end table.sort(t)
           for i = 2, #t do if t[i - 1] > t[i] then return i end end return 'sorted'",
