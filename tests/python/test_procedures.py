@@ -104,6 +104,8 @@ def test_limits_end_what_takes_too_much(shop: Any) -> None:
 def test_routines_are_counted(shop: Any) -> None:
     shop.command("FCALL", "look", 0, "pen")
     rows = shop.sql("SELECT routine_name, flags, calls, failures FROM information_schema.routines ORDER BY 1")
-    assert [
-        tuple(row) for row in rows
-    ] == [("both", "", 0, 0), ("look", "no-writes", 1, 0), ("reserve", "atomic", 0, 0)]
+    assert [tuple(row) for row in rows] == [
+        ("both", "", 0, 0),
+        ("look", "no-writes", 1, 0),
+        ("reserve", "atomic", 0, 0),
+    ]
