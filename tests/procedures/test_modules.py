@@ -115,6 +115,13 @@ def test_the_old_ones_stay_when_the_new_do_not_load(folder: Path, store: peryton
     assert store.call("price") == 3
 
 
+def test_a_remote_store_has_its_server_load_them(store: peryton.Database) -> None:
+    with peryton.connect(store.serve().address) as remote:
+        for ask in (lambda: remote.register(print), lambda: remote.load_procedures("counter")):
+            with pytest.raises(TypeError, match="its server loads procedures"):
+                ask()
+
+
 def test_reload_without_modules(store: peryton.Database) -> None:
     with pytest.raises(ReplyError, match="this store has no procedures"):
         store.command("PROCEDURE", "RELOAD")

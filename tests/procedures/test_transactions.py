@@ -340,7 +340,7 @@ def test_at_most_so_many_wait(store: peryton.Database) -> None:
 
     client = store.redis(single_connection_client=True)
     clients = [store._store.session(0) for _ in range(1010)]  # type: ignore[union-attr]
-    client.execute_command("CONFIG", "SET", "procedure-timeout", 0)
+    client.execute_command("CONFIG", "SET", "python-time-limit", 0)
     refused = 0
     for session in clients:
         session.send([("CALL", "hold")])

@@ -47,25 +47,27 @@ def _text(value: Any) -> Any:
 
 
 def test_functions_work_on_keys_and_tables(shop: Any) -> None:
-    assert [3, 1] == shop.command("FCALL", "reserve", 1, "cart:1", "pen", 2, "ink", 1)
-    assert [3, "none"] == [_text(value) for value in shop.command("FCALL_RO", "look", 0, "pen")]
-    assert [1, "blue"] == [_text(value) for value in shop.command("FCALL", "look", 0, "ink")]
+    assert shop.command("FCALL", "reserve", 1, "cart:1", "pen", 2, "ink", 1) == [3, 1]
+    assert [_text(value) for value in shop.command("FCALL_RO", "look", 0, "pen")] == [3, "none"]
+    assert [_text(value) for value in shop.command("FCALL", "look", 0, "ink")] == [1, "blue"]
     assert shop.command("FCALL", "look", 0, "cup") is None
-    assert "1" == _text(shop.command("HGET", "cart:1", "ink"))
+    assert _text(shop.command("HGET", "cart:1", "ink")) == "1"
 
 
 def test_what_is_atomic_leaves_nothing_when_it_fails(shop: Any) -> None:
-    with pytest.raises(peryton.Error, match="SOLDOUT ink"):
+    with pytest.raises(peryton.PerytonError, match="SOLDOUT ink"):
         shop.command("FCALL", "reserve", 1, "cart:1", "pen", 2, "ink", 3)
-    assert 0 == shop.command("EXISTS", "cart:1")
-    assert [5, "none"] == [_text(value) for value in shop.command("FCALL", "look", 0, "pen")]
-    with pytest.raises(peryton.Error, match="SOLDOUT"):
-        shop.command("EVAL", "return peryton.call('both', KEYS, ARGV)", 1, "cart:1", "pen", 9)
-    assert 0 == shop.command("EXISTS", "cart:1")
-    assert [[4], [4, "none"]] == [
+    assert shop.command("EXISTS", "cart:1") == 0
+    assert [_text(value) for value in shop.command("FCALL", "look", 0, "pen")] == [5, "none"]
+    # An error that a function returns is a value for its caller.
+    failed, seen = shop.command("EVAL", "return peryton.call('both', KEYS, ARGV)", 1, "cart:1", "pen", 9)
+    assert "SOLDOUT pen" in str(failed)
+    assert [_text(value) for value in seen] == [5, "none"]
+    assert shop.command("EXISTS", "cart:1") == 0
+    assert [
         [_text(value) for value in values]
         for values in shop.command("EVAL", "return peryton.call('both', KEYS, ARGV)", 1, "cart:1", "pen", 1)
-    ]
+    ] == [[4], [4, "none"]]
 
 
 def test_values_keep_their_types(shop: Any) -> None:
@@ -75,31 +77,35 @@ def test_values_keep_their_types(shop: Any) -> None:
         peryton.sql('INSERT INTO v VALUES (?, ?, ?, ?)', '9007199254740993', 2, nil, nil)
         return {peryton.get('v', '9007199254740993').id, #peryton.mget('v', {1, 2})}"""
     id_, count = shop.command("EVAL", script, 0)
-    assert ("9007199254740993", 2) == (_text(id_), count)
+    assert (_text(id_), count) == ("9007199254740993", 2)
     rows = [tuple(row) for row in shop.sql("SELECT * FROM v ORDER BY id")]
-    assert [(1, 1.5, b"\0\xff", "text"), (9007199254740993, 2.0, None, None)] == rows
+    assert rows == [(1, 1.5, b"\0\xff", "text"), (9007199254740993, 2.0, None, None)]
 
 
 def test_errors_of_statements_tell_their_state(shop: Any) -> None:
     state = shop.command("EVAL", "return peryton.psql('INSERT INTO stock VALUES (?, 1, NULL)', 'pen').sqlstate", 0)
-    assert "23505" == _text(state)
-    with pytest.raises(peryton.Error, match="42S02 no such table: none"):
+    assert _text(state) == "23505"
+    with pytest.raises(peryton.PerytonError, match="42S02 no such table: none"):
         shop.command("EVAL", "return peryton.sql('SELECT * FROM none')", 0)
 
 
 def test_limits_end_what_takes_too_much(shop: Any) -> None:
     shop.command("CONFIG", "SET", "procedure-call-limit", 50)
-    with pytest.raises(peryton.Error, match="procedure-call-limit"):
+    with pytest.raises(peryton.PerytonError, match="procedure-call-limit"):
         shop.command("EVAL", "while true do redis.pcall('PING') end", 0)
     shop.command("CONFIG", "SET", "procedure-call-limit", 0)
     shop.command("CONFIG", "SET", "procedure-time-limit", 10)
-    with pytest.raises(peryton.Error, match="procedure-time-limit"):
+    with pytest.raises(peryton.PerytonError, match="procedure-time-limit"):
         shop.command("EVAL", "while true do pcall(function() while true do end end) end", 0)
     shop.command("CONFIG", "SET", "procedure-time-limit", 0)
-    assert 1 == shop.command("EVAL", "return 1", 0)
+    assert shop.command("EVAL", "return 1", 0) == 1
 
 
 def test_routines_are_counted(shop: Any) -> None:
     shop.command("FCALL", "look", 0, "pen")
     rows = shop.sql("SELECT routine_name, flags, calls, failures FROM information_schema.routines ORDER BY 1")
-    assert [("both", "", 0, 0), ("look", "no-writes", 1, 0), ("reserve", "atomic", 0, 0)] == [tuple(row) for row in rows]
+    assert [tuple(row) for row in rows] == [
+        ("both", "", 0, 0),
+        ("look", "no-writes", 1, 0),
+        ("reserve", "atomic", 0, 0),
+    ]

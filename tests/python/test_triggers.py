@@ -71,7 +71,7 @@ def test_the_same_statement_in_a_loop_fires_as_well(people: Any) -> None:
 
 
 def test_a_refusal_is_an_integrity_error_and_leaves_nothing(people: Any) -> None:
-    with pytest.raises(peryton.ConstraintError, match="trigger tidy of table people: .*no address: nobody") as caught:
+    with pytest.raises(peryton.ConstraintError, match=r"trigger tidy of table people: .*no address: nobody") as caught:
         people.sql("INSERT INTO people (email) VALUES ('a@x'), ('nobody')")
     assert caught.value.sqlstate == "09000"
     assert people.sql("SELECT count(*) FROM people").scalar() == 0
@@ -89,7 +89,7 @@ def test_keys_fire_triggers(people: Any) -> None:
 def test_sql_calls_functions(people: Any) -> None:
     people.sql("INSERT INTO people (id, email) VALUES (1, 'a@x'), (2, 'b@x'), (3, 'c@x')")
     assert people.sql("SELECT id FROM people WHERE twice(id) > ? ORDER BY id", [3]).column("id") == [2, 3]
-    with pytest.raises(peryton.SqlError, match="no such function: tidy"):
+    with pytest.raises(peryton.SqlError, match="no such function"):
         people.sql("SELECT tidy(1)")
 
 

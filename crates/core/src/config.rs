@@ -41,7 +41,7 @@ pub struct Config {
     /// How long one SQL statement may run, milliseconds; 0: for ever.
     pub statement_timeout_ms: u64,
     /// How long a call of a procedure outside of the store may take, milliseconds; 0: as long as a statement.
-    pub procedure_timeout_ms: u64,
+    pub python_time_limit_ms: u64,
     /// How long a transaction of BEGIN may wait for its session's next command, milliseconds; 0: for ever.
     pub transaction_idle_timeout_ms: i64,
     /// Bytes that may be copied because a transaction holds on to the tables as they were when it began.
@@ -118,7 +118,7 @@ impl Default for Config {
             timeout_s: 0,
             maxclients: 10_000,
             statement_timeout_ms: 60_000,
-            procedure_timeout_ms: 10_000,
+            python_time_limit_ms: 10_000,
             transaction_idle_timeout_ms: 60_000,
             view_bytes: limits::VIEW_BYTES_MAX,
             statement_slice_us: limits::READ_SLICE_US,
@@ -343,9 +343,9 @@ pub static PARAMETERS: &[Parameter] = &[
         set: |c, _, v| integer(v, 0..=i64::MAX).map(|n| c.statement_timeout_ms = n),
     },
     Parameter {
-        name: "procedure-timeout",
-        get: |c, _| c.procedure_timeout_ms.to_string(),
-        set: |c, _, v| integer(v, 0..=i64::MAX).map(|n| c.procedure_timeout_ms = n),
+        name: "python-time-limit",
+        get: |c, _| c.python_time_limit_ms.to_string(),
+        set: |c, _, v| integer(v, 0..=i64::MAX).map(|n| c.python_time_limit_ms = n),
     },
     Parameter {
         name: "transaction-idle-timeout",

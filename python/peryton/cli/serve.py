@@ -92,6 +92,7 @@ def _load_procedures(db: peryton.Database, settings: Settings) -> None:
     # As for `python -m`: modules are looked for where the server is started, too.
     sys.path.insert(0, os.getcwd())
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.WARNING)
+    logging.getLogger("peryton.procedures").setLevel(logging.INFO)
     names = db.load_procedures(*settings.procedures)
     if not settings.quiet:
         print(f"Procedures: {', '.join(names)}", flush=True)

@@ -66,7 +66,8 @@ def _failure(name: str | None, error: BaseException) -> tuple[str, bool]:
         # What the store refused, or what the procedure refuses with a code of its own.
         return one_line(str(error)), isinstance(error, ConflictError)
     if not isinstance(error, StopProcedure):
-        log.warning("procedure %s failed", what, exc_info=error)
+        # Not a warning: without further ado Python would print those, and an exception may be an ordinary refusal.
+        log.info("procedure %s failed", what, exc_info=error)
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return one_line(f"PROCEDURE {what}: {message}{_place(error)}"), False
 

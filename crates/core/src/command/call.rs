@@ -140,7 +140,7 @@ fn submit(ctx: &mut Context<'_>, task: Task) -> Result<Reply> {
         check_place(ctx, routine)?;
     }
     let config = &ctx.state.config;
-    let limits = [config.procedure_timeout_ms, config.statement_timeout_ms];
+    let limits = [config.python_time_limit_ms, config.procedure_time_limit_ms, config.statement_timeout_ms];
     let limit = limits.into_iter().filter(|ms| *ms > 0).min().map(Duration::from_millis);
     let (session, db) = (ctx.session.id, ctx.session.db);
     let ticket = ctx.state.externals.submit(Job { session, db, since_ns: ctx.state.monotonic_ns, limit, task })?;
@@ -181,8 +181,9 @@ fn list(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     Ok(Reply::Array(ctx.state.externals.iter().map(|(routine, usage)| describe(routine, usage)).collect()))
 }
 
-fn describe(routine: &Routine, usage: Usage) -> Reply {
+fn describe(routine: &Routine, usage: &Usage) -> Reply {
     let number = |number: u64| Reply::Int(number as i64);
+    let uses = &usage.uses;
     let fields = [
         ("name", Reply::bulk(&routine.name)),
         ("language", Reply::bulk(routine.language)),
@@ -190,11 +191,12 @@ fn describe(routine: &Routine, usage: Usage) -> Reply {
         ("description", Reply::bulk(&routine.description)),
         ("read_only", Reply::Int(routine.read_only.into())),
         ("retries", number(routine.retries.into())),
-        ("calls", number(usage.calls)),
-        ("failed", number(usage.failed)),
+        ("calls", number(uses.calls)),
+        ("failed", number(uses.failures)),
         ("conflicts", number(usage.conflicts)),
-        ("usec", number(usage.us)),
-        ("usec_max", number(usage.us_max)),
+        ("usec", number(uses.total_ns / 1000)),
+        ("usec_max", number(uses.max_ns / 1000)),
+        ("usec_p99", number(uses.quantile_ns(0.99).unwrap_or(uses.max_ns) / 1000)),
     ];
     Reply::Map(fields.into_iter().map(|(name, value)| (Reply::bulk(name), value)).collect())
 }

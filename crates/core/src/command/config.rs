@@ -90,6 +90,7 @@ fn resetstat(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
     ctx.state.stats = Stats { dirty: ctx.state.stats.dirty, ..Stats::default() };
     ctx.state.keyspace.shared.stats = Default::default();
     ctx.state.command_stats.fill(CommandStats::default());
+    ctx.state.externals.forget_usage();
     ctx.state.scripts.functions().iter().for_each(|functions| functions.forget_uses());
     Ok(Reply::Ok)
 }

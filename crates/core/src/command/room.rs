@@ -118,8 +118,11 @@ fn make_for_rows_now(ctx: &mut Context<'_>) -> Result<()> {
     if !is_first {
         return Err(out_of_memory());
     }
+    let held = std::mem::replace(&mut ctx.state.routines.held, true);
     // Without an end: rows would come faster than keys go.
-    match evict(ctx.state, ctx.session, u64::MAX) {
+    let found = evict(ctx.state, ctx.session, u64::MAX);
+    ctx.state.routines.held = held;
+    match found {
         Found::Nothing => Err(out_of_memory()),
         _ => Ok(()),
     }

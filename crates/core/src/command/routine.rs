@@ -9,8 +9,6 @@ use super::function::Aside;
 use super::script_host::with_host;
 use super::{atomic, function, script};
 use crate::error::{Code, Error, Result};
-use crate::meter::Uses;
-use crate::procedure::external::{Routine, Usage};
 use crate::procedure::functions::not_found;
 use crate::procedure::lua::{Field, Told};
 use crate::procedure::{Call, Lent, ScriptFlags};
@@ -116,7 +114,7 @@ pub(super) fn evaluate(ctx: &mut Context<'_>, name: &[u8], args: &[DatumRef<'_>]
     value
 }
 
-/// How each function of the libraries was used, for `information_schema.routines` and INFO.
+/// How each function of the libraries and each procedure outside of the store was used, for `information_schema.routines` and INFO.
 pub(super) fn uses(state: &State) -> Vec<RoutineUses> {
     let mut all = Vec::new();
     for library in state.tables.catalog.libraries.iter() {
@@ -127,19 +125,19 @@ pub(super) fn uses(state: &State) -> Vec<RoutineUses> {
             all.push(RoutineUses {
                 name: function.name.clone(),
                 library: Some(library.name.clone()),
-                language: "LUA",
+                language: "LUA".into(),
                 flags: flags.collect::<Vec<_>>().join(" "),
                 uses: uses.unwrap_or_default(),
             });
         }
     }
-    let external = |(routine, usage): (&Routine, Usage)| RoutineUses {
+    let outside = state.externals.iter().map(|(routine, usage)| RoutineUses {
         name: routine.name.clone(),
         library: None,
-        language: routine.language,
+        language: routine.language.to_uppercase(),
         flags: if routine.read_only { "no-writes".into() } else { String::new() },
-        uses: Uses::known((usage.calls, usage.failed), usage.us * 1000, usage.us_max * 1000),
-    };
-    all.extend(state.externals.iter().map(external));
+        uses: usage.uses.clone(),
+    });
+    all.extend(outside);
     all
 }

@@ -466,7 +466,7 @@ impl Host for Statement<'_, '_> {
         routine::evaluate(self.ctx, name.as_bytes(), args).map_err(|error| match error.code {
             Code::Err | Code::Custom => {
                 let why = error.message.strip_prefix("ERR ").unwrap_or(&error.message);
-                Error::new(Code::Sql, format!("38000 function {name}: {why}"))
+                Error::new(Code::Sql, format!("function {name}: {why}"))
             }
             _ => error,
         })

@@ -78,7 +78,7 @@ fn nested<T>(
 ) -> Result<T> {
     if ctx.state.tables.catalog.libraries.of_function(&trigger.routine).is_none() {
         let text = format!(
-            "42883 trigger {} calls function {}, which is gone: load a library that has it, or drop the trigger",
+            "trigger {} calls function {}, which is gone: load a library that has it, or drop the trigger",
             trigger.name, trigger.routine
         );
         return Err(Error::new(Code::Sql, text));
@@ -96,8 +96,7 @@ fn nested<T>(
 /// The error that names those that fire each other.
 fn too_deep<'a>(chain: impl Iterator<Item = &'a Arc<TriggerDef>>, last: &TriggerDef) -> Error {
     let names: Vec<&str> = chain.map(|trigger| trigger.name.as_str()).chain([last.name.as_str()]).collect();
-    let text =
-        format!("54001 triggers fire each other more than {} deep: {}", limits::TRIGGER_DEPTH_MAX, names.join(" -> "));
+    let text = format!("triggers fire each other more than {} deep: {}", limits::TRIGGER_DEPTH_MAX, names.join(" -> "));
     Error::new(Code::Limit, text)
 }
 
@@ -111,7 +110,7 @@ fn refusal(firing: &Firing<'_>, error: Error) -> Error {
             let space = if word.is_empty() { "" } else { " " };
             let (trigger, table) = (&firing.trigger.name, &firing.table.name);
             let why = error.message.strip_prefix("ERR ").unwrap_or(&error.message);
-            let text = format!("09000 trigger {trigger} of table {table}: {word}{space}{why}");
+            let text = format!("trigger {trigger} of table {table}: {word}{space}{why}");
             Error::new(Code::Constraint, text)
         }
     }
@@ -125,8 +124,8 @@ fn note(state: &mut State, trigger: &TriggerDef, failure: Option<&Error>) {
 /// Fires the triggers of keys for what an effect says happened. What they do becomes part of the effect, and may fire others.
 #[cold]
 pub(super) fn fire_keys(state: &mut State, effect: &mut Effect) {
-    if is_occupied(state) {
-        // Keys that make room for a statement's rows: the statement is not over.
+    if state.routines.is_occupied() {
+        // Keys that make room for a statement's rows: it is not over, nor logged, and this would be logged before it.
         let routines = &mut state.routines;
         let room = limits::TRIGGER_EVENTS_MAX.saturating_sub(routines.waiting.len());
         let events: Vec<Event> = effect.keys.events.iter().take(room).cloned().collect();
@@ -146,13 +145,9 @@ pub(super) fn fire_keys(state: &mut State, effect: &mut Effect) {
     }
 }
 
-fn is_occupied(state: &State) -> bool {
-    state.sql.running() > 0 || state.scripts.watch().is_running() || !state.routines.firing.is_empty()
-}
-
 /// Fires triggers of keys for what happened while nobody could be called.
 pub(crate) fn keep_house(state: &mut State) {
-    if state.routines.waiting.is_empty() || is_occupied(state) {
+    if state.routines.waiting.is_empty() || state.routines.is_occupied() {
         return;
     }
     let mut effect = state.new_effect();
@@ -197,7 +192,7 @@ impl KeysFiring {
             let result = if chain.len() >= limits::TRIGGER_DEPTH_MAX {
                 Err(too_deep(chain.iter(), &trigger))
             } else if effect.keys.events.len() > limits::TRIGGER_EVENTS_MAX {
-                let text = format!("54000 triggers have made more than {} events", limits::TRIGGER_EVENTS_MAX);
+                let text = format!("triggers have made more than {} events", limits::TRIGGER_EVENTS_MAX);
                 Err(Error::new(Code::Limit, text))
             } else {
                 // Those that others made before have their cause, or none.

@@ -6,6 +6,7 @@
 //! who has the baton ever waits for a procedure.
 
 use crate::error::{Error, Result};
+use crate::meter::Uses;
 use crate::reply::{Blob, Reply, Rows};
 use crate::session::{Elsewhere, SessionId};
 use crate::table::datum::Datum;
@@ -31,19 +32,13 @@ pub struct Routine {
     pub description: String,
 }
 
-/// What came of the calls of a procedure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What came of the calls of a procedure; times are from calls to replies.
+#[derive(Clone, Debug, Default)]
 pub struct Usage {
-    /// Calls that have ended.
-    pub calls: u64,
-    /// Those that ended in an error.
-    pub failed: u64,
+    /// Its calls.
+    pub uses: Uses,
     /// Runs that met a conflict.
     pub conflicts: u64,
-    /// From calls to replies, microseconds.
-    pub us: u64,
-    /// The longest of these, microseconds.
-    pub us_max: u64,
 }
 
 /// What is to be done.
@@ -169,7 +164,7 @@ impl Externals {
     /// Makes these the procedures that there are, and forgets all others. What is known of the use of those that stay is
     /// kept.
     pub fn set(&mut self, routines: Vec<Arc<Routine>>, runner: Option<Arc<dyn Runner>>) {
-        let usage = |name: &str| self.routines.get(name).map(|(_, usage)| *usage).unwrap_or_default();
+        let usage = |name: &str| self.routines.get(name).map(|(_, usage)| usage.clone()).unwrap_or_default();
         let keyed = |routine: Arc<Routine>| {
             let name = routine.name.to_ascii_lowercase();
             let usage = usage(&name);
@@ -186,8 +181,8 @@ impl Externals {
     }
 
     /// All of them, by name, and their use.
-    pub fn iter(&self) -> impl Iterator<Item = (&Routine, Usage)> {
-        self.routines.values().map(|(routine, usage)| (&**routine, *usage))
+    pub fn iter(&self) -> impl Iterator<Item = (&Routine, &Usage)> {
+        self.routines.values().map(|(routine, usage)| (&**routine, usage))
     }
 
     /// Hands a job to whoever runs procedures.
@@ -213,13 +208,16 @@ impl Externals {
     }
 
     /// Notes that a call has ended.
-    pub fn note(&mut self, routine: &Routine, us: u64, conflicts: u64, failed: bool) {
+    pub fn note(&mut self, routine: &Routine, ns: u64, conflicts: u64, failed: bool) {
         let Some((_, usage)) = self.routines.get_mut(&routine.name.to_ascii_lowercase()) else { return };
-        usage.calls += 1;
-        usage.failed += u64::from(failed);
+        usage.uses.count(failed);
+        usage.uses.time(ns);
         usage.conflicts += conflicts;
-        usage.us += us;
-        usage.us_max = usage.us_max.max(us);
+    }
+
+    /// Sets the counters back to zero.
+    pub fn forget_usage(&mut self) {
+        self.routines.values_mut().for_each(|(_, usage)| *usage = Usage::default());
     }
 }
 
@@ -247,8 +245,13 @@ mod tests {
         externals.note(&moved, 5, 0, false);
         externals.set(vec![routine("move")], None);
         assert!(externals.find(b"gone").is_none() && externals.find(b"\xFF").is_none());
-        let all: Vec<_> = externals.iter().map(|(routine, usage)| (routine.name.as_str(), usage)).collect();
-        assert_eq!(vec![("move", Usage { calls: 2, failed: 1, conflicts: 2, us: 12, us_max: 7 })], all);
+        let told = |externals: &Externals| {
+            let (routine, Usage { uses, conflicts }) = externals.iter().next().unwrap();
+            (routine.name.clone(), uses.calls, uses.failures, *conflicts, uses.total_ns, uses.max_ns)
+        };
+        assert_eq!(("move".into(), 2, 1, 2, 12, 7), told(&externals));
+        externals.forget_usage();
+        assert_eq!(("move".into(), 0, 0, 0, 0, 0), told(&externals));
     }
 
     #[test]

@@ -42,10 +42,12 @@ pub fn dressed(host: &mut dyn Host, statement: &[u8], error: Error) -> Error {
     let text = String::from_utf8_lossy(statement);
     // SQLite's name of the one schema is nobody's.
     let message = &*shortened(&error.message).replace("no such table: main.", "no such table: ");
-    let place = if message.contains(" at position ") { None } else { place(message, &text) };
+    // What a routine says is about its own statements.
+    let is_own = !is_of_routine(message);
+    let place = if !is_own || message.contains(" at position ") { None } else { place(message, &text) };
     let place = place.map_or(String::new(), |place| format!(" at position {place}"));
     // A conflict says by itself what to do.
-    let hint = if error.code == Code::Conflict { None } else { hint(host.catalog(), message, &text) };
+    let hint = if !is_own || error.code == Code::Conflict { None } else { hint(host.catalog(), message, &text) };
     let hint = hint.map_or(String::new(), |hint| format!("; hint: {hint}"));
     Error::new(error.code, format!("{state} {message}{place}{hint}"))
 }
@@ -159,8 +161,16 @@ fn state(error: &Error) -> Option<&'static str> {
         {
             "42710"
         }
+        Code::Sql if is_of_routine(message) => {
+            if message.contains("which is gone") {
+                "42883"
+            } else {
+                "38000"
+            }
+        }
         Code::Sql if is_syntax(message) => "42601",
         Code::Sql => among(&SQL).unwrap_or("42000"),
+        Code::Constraint if is_of_routine(message) => "09000",
         Code::Constraint => among(&CONSTRAINT).unwrap_or("23000"),
         Code::Limit => among(&LIMIT).unwrap_or("54000"),
         Code::Cancelled => "57014",
@@ -170,6 +180,14 @@ fn state(error: &Error) -> Option<&'static str> {
         // Words of Redis have Redis's sentences.
         _ => return None,
     })
+}
+
+/// Does a trigger or a function of a library speak? Where many rows are written, the number of one may come first.
+fn is_of_routine(message: &str) -> bool {
+    let after_row = message.strip_prefix("row ").and_then(|rest| rest.split_once(": ")).map(|(_, rest)| rest);
+    let message = after_row.unwrap_or(message);
+    let is_definition = message.ends_with("already exists") || message.contains("no definition can call it");
+    !is_definition && (message.starts_with("trigger ") || message.starts_with("function "))
 }
 
 fn is_syntax(message: &str) -> bool {

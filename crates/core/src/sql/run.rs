@@ -211,7 +211,7 @@ pub struct RoutineUses {
     /// The library that has it, if it is in one.
     pub library: Option<String>,
     /// What it is written in.
-    pub language: &'static str,
+    pub language: String,
     /// What it declares.
     pub flags: String,
     /// Its calls.

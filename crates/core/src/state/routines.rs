@@ -24,6 +24,8 @@ pub struct Routines {
     runs: HashMap<String, Runs>,
     /// The triggers that are being fired, inside each other.
     pub firing: Vec<Arc<TriggerDef>>,
+    /// A statement or script is not over, so that nobody can be called for what happens to other keys.
+    pub held: bool,
     /// Events that came while nobody could be called.
     pub waiting: Vec<Event>,
     timers: Vec<Timer>,
@@ -45,6 +47,11 @@ impl Routines {
     #[inline]
     pub fn classes(&self) -> EventClass {
         self.classes
+    }
+
+    /// Must triggers of keys wait?
+    pub fn is_occupied(&self) -> bool {
+        self.held || !self.firing.is_empty()
     }
 
     /// Is it made from the catalog as it is?

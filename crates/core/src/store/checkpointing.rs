@@ -28,13 +28,13 @@ const SLICE_BUDGET: usize = 32 << 10;
 /// What was saved is written when it is so much, bytes: another thread wakes for it.
 const WRITE_BYTES: usize = 256 << 10;
 /// The pause after a slice, in lengths of it: the store has most of the time.
-const PAUSE_FACTOR: u32 = 8;
+const PAUSE_FACTOR: u32 = 20;
 /// The pause after something was written, in lengths of that.
-const PAUSE_FACTOR_WRITTEN: u32 = 3;
+const PAUSE_FACTOR_WRITTEN: u32 = 8;
 /// Both in a store that nobody asks anything.
 const PAUSE_FACTOR_IDLE: u32 = 1;
 /// The longest pause: on a full machine a piece takes long because others go first.
-const PAUSE_MAX: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(4);
 /// Nobody asks anything when there was no request for so long.
 const IDLE_AFTER: Duration = Duration::from_millis(100);
 
@@ -272,18 +272,20 @@ fn write_some(run: &mut Run, files: &dyn Files) -> Result<bool> {
 }
 
 fn walk_with(store: &Store, mut run: Run, write: impl Fn(Run) -> (Run, Result<bool>)) -> (Run, Result<()>) {
-    let (mut has_keys, mut pace) = (true, Pace::default());
+    let (mut has_keys, mut has_rows, mut pace) = (true, true, Pace::default());
     loop {
         let mut pause = Duration::ZERO;
-        if !has_keys || run.waiting_bytes() >= WRITE_BYTES {
+        // Rows soon: as long as they are not written, each page that changes is there twice.
+        if has_rows || !has_keys || run.waiting_bytes() >= WRITE_BYTES {
             let begun = Instant::now();
             let written;
             (run, written) = write(run);
             match written {
                 Err(error) => return (abort(store, run), Err(error)),
                 Ok(false) if !has_keys => return (run, Ok(())),
-                Ok(_) => pause = begun.elapsed() * pace.factor(PAUSE_FACTOR_WRITTEN),
+                Ok(more) => has_rows = more,
             }
+            pause = begun.elapsed() * pace.factor(PAUSE_FACTOR_WRITTEN);
         }
         if store.is_closed() {
             return (abort(store, run), Err(being_closed()));

@@ -1,339 +1,273 @@
-//! Procedures in a whole store: tables without text, functions that call others, limits, and functions that are atomic.
+//! Procedures that run outside of the store: from which places they may be called, what they are given, and that a
+//! session waits for its own and nobody else's.
 
 use super::tests::Client;
 use super::*;
-use crate::keyspace::Wants;
 use crate::reply::Reply;
+use crate::session::Elsewhere;
+use crate::table::datum::Datum;
+use std::collections::VecDeque;
 
-fn bulk(text: &str) -> Reply {
-    Reply::bulk(text)
+/// Ends one job.
+#[derive(Default)]
+struct Ticket(AtomicBool);
+
+impl Elsewhere for Ticket {
+    fn cancel(&self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
-fn ints(numbers: &[i64]) -> Reply {
-    Reply::Array(numbers.iter().map(|n| Reply::Int(*n)).collect())
+/// Keeps jobs until the test does them.
+#[derive(Default)]
+struct Desk(Mutex<VecDeque<(Job, Arc<Ticket>)>>);
+
+impl Runner for Desk {
+    fn submit(&self, job: Job) -> Result<Arc<dyn Elsewhere>> {
+        let ticket = Arc::new(Ticket::default());
+        self.0.lock().push_back((job, ticket.clone()));
+        Ok(ticket)
+    }
 }
 
-fn load(client: &Client, functions: &str) {
-    let text = format!("#!lua name=lib\n{functions}");
-    assert_eq!(bulk("lib"), client.call(&["FUNCTION", "LOAD", "REPLACE", &text]));
+impl Desk {
+    fn take(&self) -> (Job, Arc<Ticket>) {
+        self.0.lock().pop_front().expect("a job")
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
 }
 
-fn with_table() -> Client {
-    let client = Client::new();
-    client.call(&["SQL", "CREATE TABLE t (id INT PRIMARY KEY, name TEXT, n INT, data BLOB, price DECIMAL(10,2))"]);
-    client.call(&["SQL", "CREATE TABLE pair (a TEXT, b INT, v INT, PRIMARY KEY (a, b))"]);
-    client
+fn routine(name: &str, read_only: bool) -> Arc<Routine> {
+    let (signature, description) = ("(a, b)".into(), "tests".into());
+    Arc::new(Routine { name: name.into(), language: "Test", read_only, retries: 3, signature, description })
+}
+
+/// A store with the procedures `move` and `look`, which only reads.
+fn open() -> (Client, Arc<Desk>) {
+    let (client, desk) = (Client::new(), Arc::new(Desk::default()));
+    let routines = vec![routine("move", false), routine("look", true)];
+    client.store.enter().set_procedures(routines, Some(desk.clone())).unwrap();
+    (client, desk)
+}
+
+/// What a job's procedure is given: its name, its arguments, and whether their types are known.
+fn given(job: &Job) -> (String, Vec<Datum>, bool) {
+    match &job.task {
+        Task::Call { routine, args, untyped, .. } => (routine.name.clone(), args.clone(), *untyped),
+        Task::Reload => panic!("{job:?}"),
+    }
+}
+
+fn bring(client: &Client, (job, ticket): (Job, Arc<Ticket>), reply: Reply) {
+    client.store.enter().answer(&job, &(ticket as Arc<dyn Elsewhere>), reply, 0);
 }
 
 #[test]
-fn statements_go_to_tables_and_back_as_they_are() {
-    let client = with_table();
-    let eval = |text: &str| client.call(&["EVAL", text, "0"]);
-    let text =
-        "local n = peryton.sql('INSERT INTO t VALUES (?, ?, ?, ?, ?)', 1, 'ada', nil, peryton.blob('b\\0'), '1.50')
-        n = n + peryton.sql('INSERT INTO t VALUES (2, ?, 9007199254740993, NULL, 2)', 'bob')
-        local rows = peryton.sql('SELECT * FROM t ORDER BY id')
-        local a, b = rows[1], rows[2]
-        assert(a.n == nil and a.data == 'b\\0' and a.price == '1.50' and b.n == '9007199254740993')
-        return {n, #rows, a.id, b.name, #peryton.sql('SELECT * FROM t WHERE id = 7')}";
-    let expected = vec![Reply::Int(2), Reply::Int(2), Reply::Int(1), bulk("bob"), Reply::Int(0)];
-    assert_eq!(Reply::Array(expected), eval(text));
-    // By key, without and with SQLite, written and returned.
-    for text in [
-        "return peryton.sql('SELECT name FROM t WHERE id = ?', 1)[1].name",
-        "return peryton.sql('SELECT name || \\'\\' AS name FROM t WHERE id = ?', 1)[1].name",
-        "return peryton.sql('UPDATE t SET n = 1 WHERE id = ? RETURNING name', 1)[1].name",
-        "return peryton.get('t', 1).name",
-        "return peryton.get('t', '1', {'name'}).name",
-        "return peryton.mget('t', {7, 1}, {'name'})[2].name",
+fn every_way_of_calling_brings_its_arguments() {
+    let (client, desk) = open();
+    let words = || vec![Datum::blob("7"), Datum::blob("x\u{7f}")];
+    let typed = || vec![Datum::Int(7), Datum::text("x"), Datum::Null];
+    for (request, expected, untyped) in [
+        (vec!["CALL", "move", "7", "x\u{7f}"], words(), true),
+        (vec!["CALL", "MOVE", "7", "x\u{7f}"], words(), true),
+        (vec!["FCALL", "move", "1", "7", "x\u{7f}"], words(), true),
+        (vec!["CALL.BIND", "itn", "move", "7", "x", ""], typed(), false),
+        (vec!["SQL", "CALL move(3 + 4, 'x', NULL)"], typed(), false),
+        (vec!["SQL.BIND", "itn", "CALL \"move\"(?, ?, ?)", "7", "x", ""], typed(), false),
+        (vec!["CALL", "move(7,", "'x', NULL)"], typed(), false),
+        (vec!["CALL", "move"], vec![], true),
+        (vec!["SQL", "CALL move"], vec![], false),
     ] {
-        assert_eq!(bulk("ada"), eval(text), "{text}");
-        assert_eq!(bulk("ada"), eval(text), "{text} again");
+        assert_eq!(Reply::None, client.send(&request), "{request:?}");
+        let (job, ticket) = desk.take();
+        assert_eq!(("move".into(), expected, untyped), given(&job), "{request:?}");
+        assert_eq!(Some(Duration::from_millis(10_000)), job.limit);
+        bring(&client, (job, ticket), Reply::Int(1));
+        let as_rows = Reply::Array(vec![Reply::Array(vec![Reply::bulk("move")]), Reply::Array(vec![Reply::Int(1)])]);
+        let is_sql = request.iter().any(|word| word.contains('(') || word.starts_with("CALL move"));
+        assert_eq!(if is_sql { as_rows } else { Reply::Int(1) }, client.late(), "{request:?}");
     }
-    assert_eq!(Reply::Int(1), eval("return peryton.sql('UPDATE t SET n = n + 1 WHERE id = ?', 1)"));
-    assert_eq!(Reply::Int(2), eval("return peryton.get('t', 1).n"));
-    eval(
-        "peryton.sql('INSERT INTO pair VALUES (?, ?, ?)', 'x', 1, 10) peryton.sql('INSERT INTO pair VALUES (?, ?, ?)', 'x', 2, 20)",
-    );
-    assert_eq!(Reply::Int(20), eval("return peryton.get('pair', {'x', 2}).v"));
-    let text = "local l = peryton.mget('pair', {{'x', 1}, {'y', 1}, {'x', 2}}, {'v'}) return {l[1].v, l[2] == false and 1, l[3].v}";
-    assert_eq!(ints(&[10, 1, 20]), eval(text));
-    for (text, expected) in [
-        ("peryton.sql('SELECT * FROM none')", "SQL 42S02 no such table: none"),
-        ("peryton.get('none', 1)", "SQL 42S02 no such table: none"),
-        ("peryton.get('t', 1, {'nam'})", "SQL 42S22 table t has no column named nam"),
-        ("peryton.get('pair', 'x')", "ERR a key of table pair has 2 values, 1 given"),
-        ("peryton.sql('INSERT INTO t (id) VALUES (1)')", "CONSTRAINT 23505"),
-        ("peryton.sql('SELECT ?')", "SQL 07001"),
-    ] {
-        let error = client.error(&["EVAL", text, "0"]);
-        assert!(error.starts_with(expected), "{text}: {error}");
-    }
-    assert_eq!(bulk("42S02"), eval("return peryton.psql('SELECT * FROM none').sqlstate"));
-    assert_eq!(bulk("23505"), eval("return redis.pcall('SQL', 'INSERT INTO t (id) VALUES (1)').sqlstate"));
 }
 
 #[test]
-fn a_prepared_handle_lives_through_changes_of_the_table() {
-    let client = with_table();
-    load(
-        &client,
-        "local put, get = peryton.prepare('INSERT INTO t (id, name) VALUES (?, ?)'), peryton.prepare('SELECT * FROM t WHERE id = ?')
-         redis.register_function('put', function(keys, args) return put(tonumber(args[1]), args[2]) end)
-         redis.register_function('get', function(keys, args) local row = get(tonumber(args[1]))[1] return {row.name, row.more} end)",
-    );
-    assert_eq!(Reply::Int(1), client.call(&["FCALL", "put", "0", "1", "ada"]));
-    assert_eq!(Reply::Array(vec![bulk("ada")]), client.call(&["FCALL", "get", "0", "1"]));
-    client.call(&["SQL", "DROP TABLE t"]);
-    assert!(client.error(&["FCALL", "get", "0", "1"]).starts_with("SQL 42S02 no such table: t"));
-    client.call(&["SQL", "CREATE TABLE t (more TEXT DEFAULT 'more', name TEXT, id INT PRIMARY KEY)"]);
-    assert_eq!(Reply::Int(1), client.call(&["FCALL", "put", "0", "1", "bob"]));
-    assert_eq!(Reply::Array(vec![bulk("bob"), bulk("more")]), client.call(&["FCALL", "get", "0", "1"]));
+fn only_those_that_read_answer_to_fcall_ro() {
+    let (client, desk) = open();
+    let refusal = client.error(&["FCALL_RO", "move", "0"]);
+    assert_eq!("ERR Can not execute a script with write flag using *_ro command.", refusal);
+    assert_eq!(Reply::None, client.send(&["FCALL_RO", "look", "0"]));
+    bring(&client, desk.take(), Reply::Nil);
+    assert_eq!(Reply::Nil, client.late());
+    assert_eq!("ERR Function not found", client.error(&["FCALL", "nothing", "0"]));
+    assert_eq!("ERR there is no procedure nothing", client.error(&["CALL", "nothing"]));
+    assert_eq!("ERR there is no procedure nothing", client.error(&["SQL", "CALL nothing()"]));
+    assert!(client.error(&["FCALL", "move", "2", "k"]).contains("greater than number of args"));
 }
 
 #[test]
-fn what_may_not_write_does_not_write_by_statements() {
-    let client = with_table();
-    let refusal = "ERR Write commands are not allowed from read-only scripts.";
-    for text in ["peryton.sql('INSERT INTO t (id) VALUES (1)')", "peryton.sql('CREATE TABLE u (id INT)')"] {
-        assert!(client.error(&["EVAL_RO", text, "0"]).contains(refusal), "{text}");
-    }
-    assert_eq!(Reply::Int(0), client.call(&["EVAL_RO", "return #peryton.sql('SELECT * FROM t')", "0"]));
-    assert_eq!(Reply::Nil, client.call(&["EVAL_RO", "return peryton.get('t', 1)", "0"]));
-    // In a transaction a script sees and writes what is the transaction's.
+fn where_all_would_wait_for_it_a_procedure_cannot_be_called() {
+    let (client, desk) = open();
+    let why = client.error(&["EVAL", "return redis.call('CALL', 'move')", "0"]);
+    assert!(why.contains("move is a Test procedure: a script or Lua function cannot call it"), "{why}");
+    let why = client.error(&["EVAL", "return redis.call('SQL', 'CALL move()')", "0"]);
+    assert!(why.contains("move is a Test procedure: a script or Lua function cannot call it"), "{why}");
+    client.call(&["MULTI"]);
+    client.call(&["CALL", "move"]);
+    let Reply::Array(replies) = client.call(&["EXEC"]) else { panic!("no replies") };
+    assert!(matches!(&replies[0], Reply::Error(error) if error.message.contains("MULTI and EXEC cannot call it")));
     client.call(&["BEGIN"]);
-    assert_eq!(Reply::Int(1), client.call(&["EVAL", "return peryton.sql('INSERT INTO t (id, n) VALUES (1, 5)')", "0"]));
-    assert_eq!(Reply::Int(5), client.call(&["EVAL", "return peryton.get('t', 1).n", "0"]));
-    assert_eq!(Reply::Nil, client.another().call(&["EVAL", "return peryton.get('t', 1)", "0"]));
+    assert!(client.error(&["CALL", "move"]).contains("the one that is open must be ended first"));
     client.call(&["ROLLBACK"]);
-    assert_eq!(Reply::Nil, client.call(&["EVAL", "return peryton.get('t', 1)", "0"]));
+    assert!(desk.is_empty());
 }
-
-const CALLS: &str = "
-redis.register_function('set', function(keys, args) redis.call('SET', keys[1], args[1]) return redis.status_reply('OK') end)
-redis.register_function{function_name='peek', callback=function(keys) return redis.call('GET', keys[1]) end, flags={'no-writes'}}
-redis.register_function{function_name='sneak', callback=function(keys, args)
-  return peryton.call('set', keys, args) end, flags={'no-writes'}}
-redis.register_function('set_and_peek', function(keys, args)
-  peryton.call('SET', keys, args)
-  return peryton.call('peek', keys)
-end)
-redis.register_function('half', function(keys, args) return args.n / 2, args end)
-redis.register_function('halves', function(keys, args) return tostring(peryton.call('half', nil, {n = 3})) end)
-redis.register_function('fails', function(keys, args)
-  error('inside')
-end)
-redis.register_function('outer', function(keys, args)
-  return peryton.call('fails')
-end)
-redis.register_function('deep', function(keys, args) return peryton.call('deep') end)
-redis.register_function('elsewhere', function() redis.call('SELECT', 3) redis.setresp(3) return 1 end)
-redis.register_function('stays', function(keys) peryton.call('elsewhere') return redis.call('GET', keys[1]) end)";
 
 #[test]
-fn functions_call_others() {
-    let client = Client::new();
-    load(&client, CALLS);
-    assert_eq!(bulk("1"), client.call(&["FCALL", "set_and_peek", "1", "k", "1"]));
-    assert_eq!(bulk("1.5"), client.call(&["FCALL", "halves", "0"]));
-    assert_eq!(bulk("1"), client.call(&["FCALL", "stays", "1", "k"]));
-    let error = client.error(&["FCALL", "sneak", "1", "k", "2"]);
-    assert!(error.starts_with("ERR Can not execute a script with write flag using *_ro command."), "{error}");
-    assert_eq!(bulk("1"), client.call(&["GET", "k"]));
-    assert_eq!(
-        "ERR user_function:14: inside script: fails, on @user_function:14.",
-        client.error(&["FCALL", "outer", "0"])
-    );
-    assert!(client.error(&["FCALL", "deep", "0"]).starts_with("LIMIT functions are nested more than 8 deep"));
-    // From scripts, keys, arguments and result go as those of FCALL.
-    assert_eq!(bulk("7"), client.call(&["EVAL", "return peryton.call('set_and_peek', KEYS, {7})", "1", "k"]));
-    assert_eq!(Reply::status("OK"), client.call(&["EVAL", "return peryton.call('set', KEYS, ARGV)", "1", "k", "8"]));
-    let error = client.error(&["EVAL_RO", "return peryton.call('set', KEYS, ARGV)", "1", "k", "9"]);
-    assert!(error.starts_with("ERR Can not execute a script with write flag using *_ro command."), "{error}");
-    assert!(client.error(&["EVAL", "peryton.call('nosuch')", "0"]).starts_with("ERR Function not found"));
-    assert!(client.error(&["EVAL", "peryton.call('outer')", "0"]).ends_with("script: fails, on @user_function:14."));
-    assert_eq!(bulk("8"), client.call(&["GET", "k"]));
+fn a_wait_ends_by_cancel_and_with_the_session() {
+    let (client, desk) = open();
+    let other = client.another();
+    assert_eq!(Reply::None, client.send(&["CALL", "move"]));
+    let (job, ticket) = desk.take();
+    assert_eq!(Reply::Int(1), other.call(&["CANCEL", &client.session.to_string()]));
+    assert!(ticket.0.load(Ordering::Acquire));
+    bring(&client, (job, ticket), Reply::Int(1));
+    assert_eq!(Reply::Int(1), client.late());
+
+    // Without the baton, which a statement of the procedure may have.
+    assert_eq!(Reply::None, client.send(&["CALL", "move"]));
+    let (job, ticket) = desk.take();
+    {
+        let _baton = client.store.enter();
+        assert!(client.store.overrun().cancel(client.session));
+    }
+    assert!(ticket.0.load(Ordering::Acquire));
+    bring(&client, (job, ticket), Reply::Int(1));
+    client.late();
+    assert!(!client.store.overrun().cancel(client.session));
+
+    assert_eq!(Reply::None, client.send(&["CALL", "move"]));
+    let (job, ticket) = desk.take();
+    assert_eq!(Reply::Int(1), other.call(&["CLIENT", "KILL", "ID", &client.session.to_string()]));
+    assert!(ticket.0.load(Ordering::Acquire));
+    // Nobody waits for it any longer.
+    bring(&other, (job, ticket), Reply::Int(1));
+    assert_eq!(Reply::Ok, other.call(&["SET", "k", "v"]));
 }
 
-const ATOMIC: &str = "
-local function work(keys, args)
-  redis.call('SET', keys[1], 'new', 'EX', 100)
-  redis.call('RPUSH', 'list', 1, 2, 3)
-  peryton.sql('INSERT INTO t (id, name) VALUES (1, ?)', 'new')
-  peryton.sql('CREATE TABLE made (x INT)')
-  peryton.sql('INSERT INTO made VALUES (1)')
-  if args[1] == 'error' then error('no') end
-  if args[1] == 'reply' then return redis.error_reply('MY no') end
-  if args[1] == 'forever' then while true do end end
-  return 'done'
-end
-redis.register_function{function_name='all', callback=work, flags={'atomic'}}
-redis.register_function('half', work)
-redis.register_function('outer', function(keys, args)
-  redis.call('SET', 'outer', 1)
-  local caught = {pcall(peryton.call, 'all', keys, args)}
-  return tostring(caught[1])
-end)";
-
-fn atomic_store() -> Client {
-    let client = with_table();
-    load(&client, ATOMIC);
-    client.call(&["SET", "k", "old", "EX", "1000"]);
-    client
+#[test]
+fn a_reply_goes_only_to_the_call_that_it_is_for() {
+    let (client, desk) = open();
+    assert_eq!(Reply::None, client.send(&["CALL", "move"]));
+    let old = desk.take();
+    let id = client.session.to_string();
+    assert_eq!(Reply::Int(1), client.another().call(&["CLIENT", "UNBLOCK", &id]));
+    assert!(matches!(client.late(), Reply::Error(error) if error.message.contains("cancelled")));
+    assert_eq!(Reply::None, client.send(&["CALL", "move"]));
+    bring(&client, old, Reply::bulk("old"));
+    bring(&client, desk.take(), Reply::bulk("new"));
+    assert_eq!(Reply::bulk("new"), client.late());
 }
 
-/// What is in keys and tables.
-fn digests(client: &Client) -> (u64, u64) {
+#[test]
+fn a_procedure_s_transaction_is_ended_by_its_runner_alone() {
+    let (client, desk) = open();
+    client.call(&["SQL", "CREATE TABLE t (id INT PRIMARY KEY)"]);
+    assert_eq!(Reply::None, client.send(&["CALL", "move"]));
+    let worker = client.another();
+    let active = |work: &dyn Fn(&mut Active<'_>)| work(&mut client.store.enter().activate(worker.session).unwrap());
+    active(&|active| active.begin_procedure(3, false).unwrap());
+    worker.call(&["SET", "k", "v"]);
+    worker.call(&["SQL", "INSERT INTO t VALUES (1)"]);
+    for word in ["BEGIN", "COMMIT", "ROLLBACK"] {
+        let refusal = worker.error(&[word]);
+        assert!(refusal.contains("not allowed in a procedure"), "{refusal}");
+    }
+    assert!(worker.error(&["CALL", "look"]).contains("calls another one as a function"));
+    assert_eq!(Reply::Ok, worker.call(&["SAVEPOINT", "s"]));
+    worker.call(&["SQL", "INSERT INTO t VALUES (2)"]);
+    assert_eq!(Reply::Ok, worker.call(&["ROLLBACK", "TO", "s"]));
+    let (job, ticket) = desk.take();
+    let ticket: Arc<dyn Elsewhere> = ticket;
+    active(&|active| active.end_procedure(&job, &ticket, Reply::Ok, 0).unwrap());
+    assert_eq!(Reply::Ok, client.late());
+    client.call(&["SELECT", "3"]);
+    assert_eq!(Reply::bulk("v"), client.call(&["GET", "k"]));
+    assert_eq!(Reply::Int(0), client.call(&["SQL", "DELETE FROM t WHERE id = 2"]));
+    assert_eq!(Reply::Int(1), client.call(&["SQL", "DELETE FROM t"]));
+
+    // After a conflict nothing is done, and the caller still waits.
+    assert_eq!(Reply::None, client.send(&["CALL", "move"]));
+    let (job, ticket) = desk.take();
+    let ticket: Arc<dyn Elsewhere> = ticket;
+    let other = client.another();
+    active(&|active| active.begin_procedure(0, false).unwrap());
+    worker.call(&["INCR", "n"]);
+    other.call(&["SET", "n", "10"]);
+    active(&|active| {
+        let conflict = active.end_procedure(&job, &ticket, Reply::Ok, 0).unwrap_err();
+        assert_eq!(Code::Conflict, conflict.code);
+    });
+    active(&|active| active.begin_procedure(0, false).unwrap());
+    assert_eq!(Reply::Int(11), worker.call(&["INCR", "n"]));
+    active(&|active| active.end_procedure(&job, &ticket, Reply::Ok, 1).unwrap());
+    assert_eq!(Reply::Ok, client.late());
+
+    active(&|active| active.begin_procedure(0, false).unwrap());
+    worker.call(&["SET", "n", "lost"]);
+    active(&|active| active.roll_back_procedure());
+    assert_eq!(Reply::bulk("11"), other.call(&["GET", "n"]));
+}
+
+#[test]
+fn lua_functions_are_called_by_name_and_come_first() {
+    let (client, desk) = open();
+    let library = |name: &str| {
+        format!(
+            "#!lua name=l\nredis.register_function('{name}', function(keys, args) return {{#keys, args[1], args[2]}} end)"
+        )
+    };
+    client.call(&["FUNCTION", "LOAD", &library("twice")]);
+    let expected = Reply::Array(vec![Reply::Int(0), Reply::bulk("7"), Reply::bulk("x")]);
+    assert_eq!(expected, client.call(&["CALL", "twice", "7", "x"]));
+    assert_eq!(expected, client.call(&["CALL.BIND", "it", "Twice", "7", "x"]));
+    let rows = Reply::Array(vec![Reply::Array(vec![Reply::bulk("twice")]), Reply::Array(vec![expected.clone()])]);
+    assert_eq!(rows, client.call(&["SQL", "CALL twice(7, 'x')"]));
+    let refusal = client.error(&["EVAL", "return redis.call('CALL', 'twice')", "0"]);
+    assert!(refusal.contains("a script calls no other function"), "{refusal}");
+    let refusal = client.store.enter().set_procedures(vec![routine("twice", false)], Some(desk.clone())).unwrap_err();
+    assert_eq!("the library l has a function twice already", refusal.message);
+
+    client.call(&["FUNCTION", "LOAD", "REPLACE", &library("move")]);
+    assert_eq!(expected, client.call(&["CALL", "move", "7", "x"]));
+    assert_eq!(expected, client.call(&["FCALL", "move", "0", "7", "x"]));
+    assert!(desk.is_empty());
+    client.call(&["FUNCTION", "FLUSH"]);
+    assert_eq!(Reply::None, client.send(&["CALL", "move"]));
+}
+
+#[test]
+fn use_is_counted_and_slow_calls_are_noted_with_their_words() {
+    let (client, desk) = open();
+    client.call(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+    client.send(&["CALL", "move", "7"]);
+    bring(&client, desk.take(), Error::err("no").into());
+    client.late();
     let mut baton = client.store.enter();
     let state = baton.state();
-    (state.keyspace.digest(), state.tables.digest().unwrap())
-}
-
-#[test]
-fn what_is_atomic_leaves_all_or_nothing() {
-    let client = atomic_store();
-    {
-        let mut baton = client.store.enter();
-        baton.state().wants = Wants::REDO;
-        baton.state().recorded = Some(Vec::new());
-    }
-    let recorded = || client.store.enter().state().recorded.as_ref().unwrap().len();
-    let before = digests(&client);
-    for how in ["error", "reply"] {
-        client.error(&["FCALL", "all", "1", "k", how]);
-        assert_eq!(before, digests(&client), "{how}");
-        client.error(&[
-            "EVAL",
-            "#!lua flags=atomic\nredis.call('DEL', 'k') peryton.sql('DELETE FROM t') error('no')",
-            "0",
-        ]);
-        assert_eq!(before, digests(&client));
-    }
-    assert_eq!(0, recorded());
-    assert_eq!(bulk("false"), client.call(&["FCALL", "outer", "1", "k", "error"]));
-    assert_eq!(Reply::Int(1), client.call(&["DEL", "outer"]));
-    assert_eq!(before, digests(&client));
-    assert_eq!(bulk("done"), client.call(&["FCALL", "all", "1", "k"]));
-    assert_ne!(before, digests(&client));
-    assert_eq!(bulk("new"), client.call(&["GET", "k"]));
-    assert_eq!(3, recorded());
-}
-
-#[test]
-fn what_is_not_atomic_stays_as_in_redis() {
-    let client = atomic_store();
-    client.error(&["FCALL", "half", "1", "k", "error"]);
-    assert_eq!(bulk("new"), client.call(&["GET", "k"]));
-    assert_eq!(bulk("new"), client.call(&["EVAL", "return peryton.get('t', 1).name", "0"]));
-}
-
-#[test]
-fn in_transactions_only_its_own_work_is_undone() {
-    let client = atomic_store();
-    let before = digests(&client);
-    // Definitions cannot change inside a transaction of BEGIN, so there it fails without being told to.
-    client.call(&["BEGIN"]);
-    client.call(&["SET", "mine", "1"]);
-    client.error(&["FCALL", "all", "1", "k"]);
-    assert_eq!(bulk("old"), client.call(&["GET", "k"]));
-    assert_eq!(Reply::Nil, client.call(&["EVAL", "return peryton.get('t', 1)", "0"]));
-    assert_eq!(Reply::Ok, client.call(&["COMMIT"]));
-    assert_eq!(bulk("1"), client.call(&["GETDEL", "mine"]));
-    assert_eq!(before, digests(&client));
-    client.call(&["MULTI"]);
-    client.call(&["SET", "mine", "1"]);
-    client.call(&["FCALL", "all", "1", "k", "error"]);
-    let Reply::Array(replies) = client.call(&["EXEC"]) else { panic!() };
-    assert!(replies[1].is_error());
-    client.call(&["DEL", "mine"]);
-    assert_eq!(before, digests(&client));
-}
-
-/// Runs a request that has no end, and ends it with `end` as soon as it runs.
-fn ended(client: &Client, args: &[&str], end: impl Fn(&Overrun) -> bool + Send + 'static) -> String {
-    let store = client.store.clone();
-    let killer = std::thread::spawn(move || {
-        while store.overrun().running_for().is_none() || !end(store.overrun()) {
-            std::thread::yield_now();
-        }
-    });
-    let error = client.error(args);
-    killer.join().unwrap();
-    assert_eq!(Reply::status("PONG"), client.call(&["PING"]));
-    error
-}
-
-#[test]
-fn what_is_atomic_can_be_killed_after_it_wrote() {
-    let client = atomic_store();
-    let before = digests(&client);
-    let kill = |overrun: &Overrun| {
-        overrun.has_written() && overrun.answer(&[b"FUNCTION", b"KILL"]).is_some_and(|reply| reply == Reply::Ok)
+    let slow: Vec<_> = state.slowlog.newest(1).map(|entry| entry.arguments.clone()).collect();
+    assert_eq!(vec![vec![b"CALL".to_vec(), b"move".to_vec(), b"7".to_vec()]], slow);
+    let told = |(routine, usage): (&Routine, &crate::procedure::external::Usage)| {
+        (routine.name.clone(), usage.uses.calls, usage.uses.failures)
     };
-    let error = ended(&client, &["FCALL", "all", "1", "k", "forever"], kill);
-    assert!(error.starts_with("ERR Script killed by user with SCRIPT KILL..."), "{error}");
-    assert_eq!(before, digests(&client));
-}
-
-#[test]
-fn a_time_limit_ends_whatever_runs() {
-    let client = atomic_store();
-    let before = digests(&client);
-    client.call(&["CONFIG", "SET", "procedure-time-limit", "5"]);
-    let told = "CANCELLED the procedure ran for longer than procedure-time-limit allows";
-    for args in [
-        &["FCALL", "all", "1", "k", "forever"][..],
-        &["EVAL", "while true do pcall(function() while true do end end) end", "0"],
-        &["EVAL", "while true do redis.pcall('GET', 'k') end", "0"],
-        &["EVAL", "return string.find(('a'):rep(200000), '.-.-.-.-b$')", "0"],
-    ] {
-        assert!(client.error(args).starts_with(told), "{args:?}");
-        assert_eq!(before, digests(&client));
-    }
-    client.call(&["CONFIG", "SET", "procedure-time-limit", "0"]);
-    assert_eq!(Reply::Int(1), client.call(&["EVAL", "return 1", "0"]));
-}
-
-#[test]
-fn commands_of_a_call_can_be_limited() {
-    let client = atomic_store();
-    let before = digests(&client);
-    client.call(&["CONFIG", "SET", "procedure-call-limit", "100"]);
-    let told = "CANCELLED the procedure gave more commands than procedure-call-limit allows";
-    for text in [
-        "#!lua flags=atomic\nwhile true do redis.pcall('INCR', 'n') end",
-        "#!lua flags=atomic\nwhile true do pcall(peryton.sql, 'INSERT INTO t (id) SELECT coalesce(max(id), 0) + 1 FROM t') end",
-        "for i = 1, 101 do redis.call('GET', 'k') end",
-        "for i = 1, 101 do peryton.get('t', i) end",
-    ] {
-        let error = client.error(&["EVAL", text, "0"]);
-        assert!(error.starts_with(told), "{text}: {error}");
-        assert_eq!(before, digests(&client), "{text}");
-    }
-    assert_eq!(Reply::Nil, client.call(&["EVAL", "for i = 1, 100 do redis.call('GET', 'k') end", "0"]));
-}
-
-#[test]
-fn memory_of_a_call_can_be_limited() {
-    let client = Client::new();
-    let text = "local t = {} for i = 1, 300000 do t[i] = 'number ' .. i end return #t";
-    assert_eq!(Reply::Int(300_000), client.call(&["EVAL", text, "0"]));
-    client.call(&["CONFIG", "SET", "procedure-memory-growth", "4mb"]);
-    assert!(client.error(&["EVAL", text, "0"]).contains("not enough memory"));
-    client.call(&["CONFIG", "SET", "procedure-memory-growth", "0"]);
-    client.call(&["CONFIG", "SET", "procedure-memory-limit", "8mb"]);
-    assert!(client.error(&["EVAL", text, "0"]).contains("not enough memory"));
-    assert!(client.error(&["CONFIG", "SET", "procedure-memory-limit", "1kb"]).contains("argument must be between"));
-    client.call(&["CONFIG", "SET", "procedure-memory-limit", "256mb"]);
-    assert_eq!(Reply::Int(300_000), client.call(&["EVAL", text, "0"]));
-}
-
-#[test]
-fn a_pure_function_reaches_no_data() {
-    let client = Client::new();
-    load(&client, "redis.register_function{function_name='f', callback=function() return 1 end, flags={'pure'}}");
-    let Reply::Array(list) = client.call(&["FUNCTION", "LIST"]) else { panic!() };
-    assert!(format!("{list:?}").contains("pure"));
-    // Called as a function it may read.
-    assert_eq!(Reply::Int(1), client.call(&["FCALL_RO", "f", "0"]));
+    let usage: Vec<_> = state.externals.iter().map(told).collect();
+    assert_eq!(vec![("look".into(), 0, 0), ("move".into(), 1, 1)], usage);
+    drop(baton);
+    let query = "SELECT routine_name, external_language, flags, calls, failures FROM information_schema.routines";
+    let Reply::Array(rows) = client.call(&["SQL", query]) else { panic!("no rows") };
+    let row = |name: &str, flags: &str, calls: i64| {
+        let texts = [name, "TEST", flags].map(|text| Reply::Verbatim(*b"txt", text.as_bytes().into()));
+        Reply::Array(texts.into_iter().chain([calls, calls].map(Reply::Int)).collect())
+    };
+    assert_eq!([row("look", "no-writes", 0), row("move", "", 1)], rows[1..]);
 }

@@ -42,14 +42,14 @@ impl Baton<'_> {
 }
 
 fn answer(state: &mut State, job: &Job, ticket: &Arc<dyn Elsewhere>, reply: Reply, conflicts: u64) {
-    let us = state.advance().saturating_sub(job.since_ns) / 1000;
+    let ns = state.advance().saturating_sub(job.since_ns);
     if let Reply::Error(error) = &reply {
         state.count_error(error);
     }
     state.externals.end(job, ticket);
     if let Task::Call { routine, .. } = &job.task {
-        state.externals.note(routine, us, conflicts, matches!(reply, Reply::Error(_)));
-        call::note_slow(state, job, us);
+        state.externals.note(routine, ns, conflicts, matches!(reply, Reply::Error(_)));
+        call::note_slow(state, job, ns / 1000);
     }
     let reply = job.shaped(reply);
     waiting::bring(state, job.session, ticket, reply);

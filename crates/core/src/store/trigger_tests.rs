@@ -34,7 +34,7 @@ redis.register_function('insert', function(keys, args)
   return peryton.sql('INSERT INTO t (id, name) VALUES (?, ?)', tonumber(args[1]), args[2])
 end)
 redis.register_function('again', function(e)
-  redis.call('SQL', 'INSERT INTO t (id, name) VALUES (?, ?)', e.new.id + 1, 'x')
+  redis.call('SQL', 'INSERT INTO t (id, name) SELECT ?, ?', e.new.id + 1, 'x')
 end)
 redis.register_function('unknown', function(e) e.new.nosuch = 1 end)
 redis.register_function('event', function(e)
@@ -150,6 +150,10 @@ fn a_failure_undoes_the_statement_with_keys_and_all() {
     assert_eq!(before, digests(&client));
     sql(&client, "INSERT INTO t (id, name) VALUES (1, 'a'), (2, 'b')");
     assert_eq!((Reply::Int(2), Reply::Int(2)), (count(&client, "t"), count(&client, "copies")));
+    let many = ["SQL.MANY", "it", "INSERT INTO t (id, name) VALUES (?, ?)", "5", "e", "3", "c"];
+    let failure = error(&client, &many);
+    assert!(failure.starts_with("CONSTRAINT 09000 row 2: trigger b of table t: "), "{failure}");
+    assert_eq!((Reply::Int(2), Reply::Int(2)), (count(&client, "t"), count(&client, "copies")));
     sql(&client, "CREATE TRIGGER c BEFORE UPDATE ON t CALL reply");
     let failure = error(&client, &["SQL", "UPDATE t SET name = 'x'"]);
     assert!(failure.starts_with("CONSTRAINT 09000 trigger c of table t: NEVER do that"), "{failure}");
@@ -209,8 +213,14 @@ fn in_a_transaction_a_failure_undoes_the_statement_alone() {
     assert_eq!(Reply::bulk("6"), client.call(&["GET", "safe"]));
 }
 
+/// Through SQLite at each step, on the smallest stack that callers may have.
 #[test]
 fn a_chain_of_triggers_ends_and_is_named() {
+    let thread = std::thread::Builder::new().stack_size(512 << 10).spawn(chain_of_triggers);
+    thread.unwrap().join().unwrap();
+}
+
+fn chain_of_triggers() {
     let client = loaded();
     sql(&client, "CREATE TRIGGER more AFTER INSERT ON t CALL again");
     let before = digests(&client);

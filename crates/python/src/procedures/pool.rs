@@ -16,6 +16,11 @@ use std::time::{Duration, Instant};
 /// How long the end of a store waits for procedures that do not end.
 const CLOSE_MAX: Duration = Duration::from_secs(3);
 
+/// For how long calls may wait while no thread takes one before another thread is woken. Threads that run short procedures
+/// only take Python's lock from each other: two need twice the time of one for the same calls. So there are as many at
+/// work as keep the calls going.
+pub const STALL: Duration = Duration::from_micros(300);
+
 /// A call on its way.
 pub struct Call {
     /// What is to be done, and for whom.
@@ -50,6 +55,8 @@ impl Call {
 pub struct Running {
     /// The call.
     pub call: Arc<Call>,
+    /// When the thread took it.
+    pub since: Instant,
     /// The thread, as Python numbers it.
     pub thread: c_ulong,
     /// The line that it works on.
@@ -71,6 +78,11 @@ pub struct Work {
     pub running: Vec<Running>,
     /// Threads that there are, those included that were given up.
     pub threads: usize,
+    /// Threads that wait for a call, and those of them that have been woken.
+    pub idle: usize,
+    pub woken: usize,
+    /// When a thread last took a call.
+    pub taken: Option<Instant>,
     /// No more calls are taken.
     pub closed: bool,
     /// Nobody watches any longer.
@@ -81,6 +93,20 @@ pub struct Work {
     pub look: bool,
     /// Until when the watch sleeps; None while it does not.
     pub asleep_until: Option<Instant>,
+}
+
+impl Work {
+    /// Is any thread at work, or about to be?
+    fn is_attended(&self) -> bool {
+        let lost = self.running.iter().filter(|running| running.is_given_up).count();
+        self.woken > 0 || self.threads > self.idle + lost
+    }
+
+    /// Is there somebody else who comes along with short calls?
+    fn is_fast(&self, now: Instant) -> bool {
+        let is_young = |running: &Running| !running.is_given_up && now.saturating_duration_since(running.since) < STALL;
+        self.running.iter().any(is_young)
+    }
 }
 
 /// Runs the procedures of a store.
@@ -132,33 +158,73 @@ impl Pool {
     }
 
     /// The next call, for a thread; None when it is to end. From now on the call counts as running, on this line.
-    pub fn next(&self, thread: c_ulong, line: impl FnOnce() -> Arc<Line>) -> Option<Arc<Call>> {
+    /// `was_short`: the thread's last one was, so it is not missed where others are as quick.
+    pub fn next(&self, thread: c_ulong, was_short: bool, line: impl FnOnce() -> Arc<Line>) -> Option<Arc<Call>> {
         let mut work = self.work();
+        let mut rests = was_short && work.is_fast(Instant::now());
         loop {
             if work.closed {
                 return None;
             }
-            if let Some(call) = work.waiting.pop_front() {
-                let running = Running {
+            if !rests && let Some(call) = work.waiting.pop_front() {
+                let since = Instant::now();
+                work.taken = Some(since);
+                work.running.push(Running {
                     call: call.clone(),
+                    since,
                     thread,
                     line: line(),
                     is_open: false,
                     told: None,
                     is_given_up: false,
-                };
-                work.running.push(running);
+                });
                 return Some(call);
             }
+            if rests && !work.waiting.is_empty() {
+                self.look_by(&mut work, Instant::now() + STALL);
+            }
+            work.idle += 1;
             self.arrival.wait(&mut work);
+            work.idle -= 1;
+            work.woken = work.woken.saturating_sub(1);
+            rests = false;
         }
     }
 
-    /// A thread is done with its call. False: the call was given up, and another thread has its place.
-    pub fn done(&self, thread: c_ulong) -> bool {
+    /// For the watch: wakes a thread when calls wait and none is taken; gives when to look again.
+    pub fn hasten(&self, work: &mut Work, now: Instant) -> Option<Instant> {
+        if work.waiting.is_empty() || work.idle == work.woken {
+            return None;
+        }
+        let stalled_at = work.taken.map_or(now, |taken| taken + STALL);
+        if stalled_at > now {
+            return Some(stalled_at);
+        }
+        self.wake_one(work);
+        Some(now + STALL)
+    }
+
+    /// Has the watch look at that time at the latest.
+    fn look_by(&self, work: &mut Work, at: Instant) {
+        if work.asleep_until.is_none_or(|until| at < until) {
+            work.look = true;
+            self.alarm.notify_one();
+        }
+    }
+
+    fn wake_one(&self, work: &mut Work) {
+        work.woken += usize::from(self.arrival.notify_one());
+    }
+
+    /// A thread is done with its call; gives how long it took. False: the call was given up, and another thread has the
+    /// place of this one.
+    pub fn done(&self, thread: c_ulong) -> (bool, Duration) {
         let mut work = self.work();
-        let at = work.running.iter().position(|running| running.thread == thread);
-        at.is_none_or(|at| !work.running.swap_remove(at).is_given_up)
+        let Some(at) = work.running.iter().position(|running| running.thread == thread) else {
+            return (true, Duration::ZERO);
+        };
+        let running = work.running.swap_remove(at);
+        (!running.is_given_up, running.since.elapsed())
     }
 
     /// A thread begins.
@@ -209,13 +275,13 @@ impl Runner for Pool {
             return Err(Error::new(Code::Limit, text));
         }
         work.waiting.push_back(Arc::new(Call { job, ticket: ticket.clone(), deadline }));
-        // Mostly the watch will be awake before; waking it for each call would double the price of a call.
-        if deadline.is_some_and(|deadline| work.asleep_until.is_none_or(|until| deadline < until)) {
-            work.look = true;
-            self.alarm.notify_one();
+        let is_attended = work.is_attended();
+        if !is_attended {
+            self.wake_one(&mut work);
         }
-        drop(work);
-        self.arrival.notify_one();
+        // Mostly the watch will be awake before; waking it for each call would double the price of a call.
+        let look_at = if is_attended && work.idle > work.woken { Some(Instant::now() + STALL) } else { deadline };
+        look_at.into_iter().for_each(|at| self.look_by(&mut work, at));
         Ok(ticket)
     }
 }

@@ -49,7 +49,7 @@ impl Ticket {
         let text = match self.ended.load(Ordering::Acquire) {
             0 => return None,
             why if why == Why::Cancelled as u8 => format!("57014 {what} was cancelled: it {undone}"),
-            why if why == Why::TooLong as u8 => format!("57014 {what} took too long (procedure-timeout): it {undone}"),
+            why if why == Why::TooLong as u8 => format!("57014 {what} took too long (python-time-limit): it {undone}"),
             _ => format!("{CLOSING} the store is closing: {what} {undone}"),
         };
         Some(Error::new(Code::Cancelled, text))

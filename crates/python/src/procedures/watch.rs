@@ -70,7 +70,8 @@ struct Found {
 /// One look; gives when to look again, None at the end.
 fn pass(pool: &Arc<Pool>, core: &Core, stopper: &Arc<Stopper>) -> Option<Instant> {
     let now = Instant::now();
-    let found = look(pool, now)?;
+    let mut found = look(pool, now)?;
+    found.next = earlier(found.next, pool.hasten(&mut pool.work(), now));
     for line in &found.cut {
         line.hang_up();
         core.overrun().cancel(line.id());
@@ -90,6 +91,10 @@ fn pass(pool: &Arc<Pool>, core: &Core, stopper: &Arc<Stopper>) -> Option<Instant
     Some(found.next.unwrap_or(now + IDLE))
 }
 
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    [one, other].into_iter().flatten().min()
+}
+
 /// Looks at all calls.
 fn look(pool: &Pool, now: Instant) -> Option<Found> {
     let work = &mut *pool.work();
@@ -97,7 +102,7 @@ fn look(pool: &Pool, now: Instant) -> Option<Found> {
         return None;
     }
     let mut found = Found::default();
-    let soonest = |found: &mut Found, at: Instant| found.next = Some(found.next.map_or(at, |next| next.min(at)));
+    let soonest = |found: &mut Found, at: Instant| found.next = earlier(found.next, Some(at));
     let is_over = |call: &Call| {
         if call.deadline.is_some_and(|deadline| deadline <= now) {
             call.ticket.end(Why::TooLong);

@@ -1,6 +1,6 @@
 //! `_core.Worker`: what a thread of Python's runs procedures with. It gives the next call and takes what came of the last.
 
-use super::pool::{Call, Pool};
+use super::pool::{Call, Pool, STALL};
 use super::{inside, values, watch};
 use crate::line::Line;
 use crate::session::Session;
@@ -31,6 +31,8 @@ struct Desk {
     /// The same for Python.
     session: Option<Py<Session>>,
     has_left: bool,
+    /// The last call was soon over.
+    was_short: bool,
 }
 
 struct Current {
@@ -144,7 +146,7 @@ impl Worker {
             let line = desk.line.take().filter(|line| !line.is_closed());
             let line = line.unwrap_or_else(|| Arc::new(Line::open(&self.core, 0, 3)));
             desk.line = Some(line.clone());
-            let call = self.pool.next(self.thread, || line.clone())?;
+            let call = self.pool.next(self.thread, desk.was_short, || line.clone())?;
             match begin(&line, &call) {
                 Ok(()) => {
                     desk.current = Some(Current { call: call.clone(), conflicts: 0 });
@@ -167,8 +169,9 @@ impl Worker {
 
     /// The call runs no longer. False: it was given up; another thread has the place of this one, which is to end.
     fn done(&self, desk: &mut Desk) -> bool {
-        let is_ours = self.pool.done(self.thread);
+        let (is_ours, time) = self.pool.done(self.thread);
         desk.has_left |= !is_ours;
+        desk.was_short = time < STALL;
         if let Some(line) = desk.line.take_if(|line| line.is_closed()) {
             line.turn().close_session();
         }

@@ -111,7 +111,7 @@ pub fn routines(host: &mut dyn Host, each: Each<'_>) -> Outcome<()> {
         each(&[
             text(&routine.name),
             maybe(routine.library.as_ref()),
-            text(routine.language),
+            text(&routine.language),
             text(&routine.flags),
             number(uses.calls),
             number(uses.failures),

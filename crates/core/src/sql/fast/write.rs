@@ -1,5 +1,5 @@
-//! INSERT of literals and parameters, UPDATE and DELETE by key. A table with triggers is left to SQLite: their routines may
-//! write the same table between two rows.
+//! INSERT of literals and parameters, UPDATE and DELETE by key. Rows that fire triggers are written one by one: their routines
+//! may write the same table between two of them.
 
 use super::key::{self, Encoded, KeyColumn, KeyValues};
 use super::read::{Condition, Reader, Value, index_of_all};
@@ -51,7 +51,7 @@ pub fn compile_insert(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<In
     };
     reader.word("INTO")?;
     let (info, alias) = reader.table(host)?;
-    if alias.is_some() || info.triggers.is_some() {
+    if alias.is_some() {
         return None;
     }
     let count = info.def.columns.len();
@@ -77,10 +77,17 @@ pub fn compile_insert(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<In
     let mut insert = Insert { info, on_conflict, places, values, width, upsert: None, returning: None, parameters: 0 };
     // After several rows it would be too late to give up.
     let is_one = insert.values.len() == width && on_conflict == OnConflict::Abort;
+    // What triggers did would be done again, if it were given up.
+    if insert.info.triggers.is_some() && reader.is_word("ON") {
+        return None;
+    }
     if is_one && reader.is_word("ON") {
         insert.upsert = Some(Upsert::read(reader, &insert)?);
     }
     if reader.word("RETURNING").is_some() {
+        if insert.info.triggers.is_some() {
+            return None;
+        }
         insert.returning = Some(Output::read(reader, &insert.info, None)?);
     }
     reader.end()?;
@@ -116,10 +123,16 @@ fn read_columns(reader: &mut Reader<'_>, info: &TableInfo, places: &mut [Option<
 pub fn insert(host: &mut dyn Host, plan: &Insert, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
     let several = plan.values.len() > plan.width || plan.on_conflict == OnConflict::Replace;
     let several = several || plan.info.links.is_some() || plan.info.def.bound.is_some();
+    let several = several || plan.info.triggers.is_some();
     in_scope(host, several, |host| {
         let mut run = Run::new(host, &Traits::NONE);
         let mut rows = std::mem::take(&mut run.rows);
         rows.clear();
+        if plan.info.triggers.is_some() {
+            plan.insert_firing(&mut run, params, &mut rows)?;
+            foreign_key::finish(&mut run)?;
+            return Ok(Some(Reply::Int(run.changed as i64)));
+        }
         plan.encode(&mut run, params, &mut rows)?;
         if plan.upsert.is_some() || plan.returning.is_some() {
             return insert_and_more(&mut run, plan, params, &rows);
@@ -164,9 +177,14 @@ pub fn insert_many(host: &mut dyn Host, plan: &Insert, values: &[DatumRef<'_>]) 
     for groups in values.chunks(ROWS_AT_ONCE * plan.parameters) {
         rows.clear();
         for params in groups.chunks(plan.parameters) {
-            plan.encode(&mut run, params, &mut rows)?;
+            match plan.info.triggers {
+                Some(_) => plan.insert_firing(&mut run, params, &mut rows)?,
+                None => plan.encode(&mut run, params, &mut rows)?,
+            }
         }
-        write::insert_encoded(&mut run, &plan.info, &rows, plan.on_conflict)?;
+        if plan.info.triggers.is_none() {
+            write::insert_encoded(&mut run, &plan.info, &rows, plan.on_conflict)?;
+        }
         if run.host.is_cancelled() || deadline_ns.is_some_and(|deadline| run.host.monotonic_ns() > deadline) {
             return Err(Error::new(Code::Cancelled, "the statement took too long or was cancelled").into());
         }
@@ -194,16 +212,32 @@ impl Insert {
 
     /// Appends its rows for one group of parameters.
     fn encode(&self, run: &mut Run<'_>, params: &[DatumRef<'_>], rows: &mut Batch) -> Outcome<()> {
+        self.values.chunks(self.width).try_for_each(|row| self.encode_row(run, row, params, rows))
+    }
+
+    fn encode_row(&self, run: &mut Run<'_>, row: &[Value], params: &[DatumRef<'_>], rows: &mut Batch) -> Outcome<()> {
         let evaluator = run.host.sql().evaluator();
         let evaluate = &mut |text: &str| evaluator.evaluate(text).map_err(Failure::from);
-        let mut given: SmallVec<[Given<'_>; 16]> = SmallVec::new();
+        let given = self.places.iter().map(|place| match place {
+            Some(place) => Given::Value(row[*place].get(params)),
+            None => Given::Nothing,
+        });
+        let given: SmallVec<[Given<'_>; 16]> = given.collect();
+        write::encode(run, &self.info, &given, self.on_conflict, evaluate, rows).map(drop)
+    }
+
+    /// Inserts its rows for one group of parameters one by one, each with its triggers.
+    fn insert_firing(&self, run: &mut Run<'_>, params: &[DatumRef<'_>], rows: &mut Batch) -> Outcome<()> {
+        let deadline_ns = run.host.deadline_ns();
         for row in self.values.chunks(self.width) {
-            given.clear();
-            given.extend(self.places.iter().map(|place| match place {
-                Some(place) => Given::Value(row[*place].get(params)),
-                None => Given::Nothing,
-            }));
-            write::encode(run, &self.info, &given, self.on_conflict, evaluate, rows)?;
+            if run.host.is_cancelled() || deadline_ns.is_some_and(|deadline| run.host.monotonic_ns() > deadline) {
+                return Err(Error::new(Code::Cancelled, "the statement took too long or was cancelled").into());
+            }
+            rows.clear();
+            self.encode_row(run, row, params, rows)?;
+            if !rows.is_empty() {
+                write::insert_encoded(run, &self.info, rows, self.on_conflict)?;
+            }
         }
         Ok(())
     }
@@ -323,9 +357,6 @@ pub fn compile_update(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<Up
     values.sort_by_key(|(column, _)| *column);
     let conditions = reader.conditions(&info, alias.as_deref())?;
     reader.end()?;
-    if info.triggers.is_some() {
-        return None;
-    }
     Some(Update { target: Target::new(&info, &conditions)?, values, parameters: reader.parameters })
 }
 
@@ -333,13 +364,15 @@ pub fn compile_update(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<Up
 pub fn update(host: &mut dyn Host, plan: &Update, params: &[DatumRef<'_>]) -> Outcome<Option<Reply>> {
     let (mut rows, mut old) = std::mem::take(&mut host.sql().row_buffers);
     let Some(ids) = plan.target.find(host, params, &mut old)? else { return Ok(None) };
+    let fires = plan.target.info.triggers.is_some();
     if let [id] = ids[..]
+        && !fires
         && update_numbers(host, plan, params, (id, &old), &mut rows)?
     {
         host.sql().row_buffers = (rows, old);
         return Ok(Some(Reply::Int(1)));
     }
-    in_scope(host, ids.len() > 1 || plan.target.info.links.is_some(), |host| {
+    in_scope(host, ids.len() > 1 || plan.target.info.links.is_some() || fires, |host| {
         let values = plan.values.iter();
         let sets: SmallVec<[Set<'_>; 4]> = values.map(|(column, value)| (*column, value.get(params))).collect();
         let mut run = Run::new(host, &Traits::NONE);
@@ -393,9 +426,6 @@ pub fn compile_delete(host: &mut dyn Host, reader: &mut Reader<'_>) -> Option<De
     let (info, alias) = reader.table(host)?;
     let conditions = reader.conditions(&info, alias.as_deref())?;
     reader.end()?;
-    if info.triggers.is_some() {
-        return None;
-    }
     Some(Delete { target: Target::new(&info, &conditions)?, parameters: reader.parameters })
 }
 
