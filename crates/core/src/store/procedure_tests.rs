@@ -379,3 +379,45 @@ fn routines_are_counted_and_timed() {
         assert!(log.contains(&format!("{:?}", Reply::bulk(name))), "{log}");
     }
 }
+
+/// Triggers, functions and statements as deep inside each other as they may be, and a statement that is hard to compile
+/// inside of all: callers need no more stack than for anything else.
+#[test]
+fn the_deepest_nesting_fits_a_small_stack() {
+    let deepest = || {
+        let client = Client::new();
+        let depth = 7;
+        for n in 0..=depth {
+            client.call(&["SQL", &format!("CREATE TABLE t{n} (id INT PRIMARY KEY, v TEXT)")]);
+        }
+        let terms = "(".repeat(200) + "1" + &" + 1)".repeat(200);
+        load(
+            &client,
+            &format!(
+                "redis.register_function('next', function(event)
+                   local n = tonumber(event.table:sub(2))
+                   if n < {} then
+                     return peryton.sql('INSERT INTO t' .. n + 1 .. ' SELECT id, ? FROM t' .. n, event.new.v)
+                   end
+                   event.new.v = tostring(peryton.sql('SELECT {terms} AS sum')[1].sum)
+                   return peryton.sql('INSERT INTO t{depth} VALUES (1, ?)', event.new.v)
+                 end)
+                 redis.register_function('begin', function()
+                   return peryton.sql('INSERT INTO t0 VALUES (1, ?)', 'x')
+                 end)",
+                depth - 1
+            ),
+        );
+        for n in 0..depth {
+            let text = format!("CREATE TRIGGER r{n} AFTER INSERT ON t{n} CALL next");
+            assert!(!client.call(&["SQL", &text]).is_error(), "{text}");
+        }
+        assert_eq!(Reply::Int(1), client.call(&["FCALL", "begin", "0"]));
+        let Reply::Array(rows) = client.call(&["SQL", &format!("SELECT v FROM t{depth}")]).plain() else { panic!() };
+        assert_eq!(Reply::Array(vec![Reply::Verbatim(*b"txt", b"201"[..].into())]), rows[1]);
+        client.call(&["SQL", &format!("CREATE TRIGGER r{depth} AFTER INSERT ON t{depth} CALL next")]);
+        (0..=depth).for_each(|n| assert!(!client.call(&["SQL", &format!("TRUNCATE t{n}")]).is_error()));
+        assert!(client.error(&["FCALL", "begin", "0"]).contains("deep"));
+    };
+    std::thread::Builder::new().stack_size(512 << 10).spawn(deepest).unwrap().join().unwrap();
+}
