@@ -63,11 +63,6 @@ impl Default for Uses {
 }
 
 impl Uses {
-    /// Of calls and failures of which only sum and maximum are known.
-    pub fn known((calls, failures): (u64, u64), total_ns: u64, max_ns: u64) -> Uses {
-        Uses { calls, failures, timed: calls, total_ns, max_ns, ..Uses::default() }
-    }
-
     /// Counts a call.
     #[inline]
     pub fn count(&mut self, failed: bool) {
