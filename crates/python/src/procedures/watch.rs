@@ -127,11 +127,10 @@ fn look(pool: &Pool, now: Instant) -> Option<Found> {
         }
         found.stops = true;
         soonest(&mut found, now + AGAIN);
+        // A statement that was about to begin when the line was cut runs all the same: it is ended at the next look.
+        found.cut.push(running.line.clone());
         match running.told {
-            None => {
-                running.told = Some(now);
-                found.cut.push(running.line.clone());
-            }
+            None => running.told = Some(now),
             Some(told) if now - told >= GRACE && !running.is_given_up => {
                 running.is_given_up = true;
                 found.answers.push((running.call.clone(), true));
