@@ -179,7 +179,9 @@ def test_a_statement_inside_is_ended_too(store: peryton.Database) -> None:
         db.sql(f"INSERT INTO t SELECT * FROM ({endless.replace('count(*)', 'x')})")
 
     store.sql("CREATE TABLE t (id INTEGER)")
-    other = store.redis()
+    other = store.redis(single_connection_client=True)
+    # What a connection says at first would wait for the statement; CANCEL does not.
+    other.ping()
     for name in ("read", "write"):
         running.clear()
         caller = Caller(store.redis(single_connection_client=True), "CALL", name)

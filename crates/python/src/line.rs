@@ -148,15 +148,15 @@ impl Line {
         self.bell.wake();
     }
 
-    /// The reply to a request that ends what holds the baton, and therefore passes it by. None: the baton is free, so the
-    /// request takes the ordinary way. Waits while somebody has the baton for a moment only.
-    pub fn end_overrun(&self, args: &[&[u8]]) -> Option<Reply> {
+    /// A turn for a request that may end what holds the baton, or its reply if it did and so passes the baton by. Never
+    /// waits in the queue for the baton: whoever comes before it there may be what the request is to end.
+    pub fn turn_unless_answered(&self, args: &[&[u8]]) -> std::result::Result<Turn<'_>, Reply> {
         loop {
             if let Some(reply) = self.store.overrun().answer(args) {
-                return Some(reply);
+                return Err(reply);
             }
-            if self.store.try_enter().is_some() {
-                return None;
+            if let Some(turn) = self.try_turn() {
+                return Ok(turn);
             }
             std::thread::sleep(OVERRUN_LOOK);
         }

@@ -46,11 +46,6 @@ impl Session {
         Arc::ptr_eq(&self.line, line)
     }
 
-    /// The reply to a request that passes the baton by.
-    fn end_overrun(&self, py: Python<'_>, args: &[&[u8]]) -> Option<Reply> {
-        if Overrun::may_answer(args) { py.detach(|| self.line.end_overrun(args)) } else { None }
-    }
-
     /// Does `work` with the line and the baton: inline if both are free and `short`, else without the GIL. Then waits for
     /// what was promised.
     fn with_turn<T: Send>(
@@ -64,13 +59,28 @@ impl Session {
             let promise = turn.end();
             return self.keep(py, promise).map(|()| done);
         }
-        let (done, promise, kept) = py.detach(|| {
-            let mut turn = self.line.turn();
-            let done = work(&mut turn);
-            let promise = turn.end();
-            (done, promise, self.line.keep_for(promise, SIGNALS_EVERY))
-        });
+        let (done, promise, kept) = py.detach(|| self.work_in(self.line.turn(), work));
         self.keep_on(py, promise, kept).map(|()| done)
+    }
+
+    /// The same for a request that may end what holds the baton; its reply if it passes the baton by.
+    fn with_turn_unless_answered<T: Send>(
+        &self,
+        py: Python<'_>,
+        args: &[&[u8]],
+        work: impl FnOnce(&mut Turn<'_>) -> T + Send,
+    ) -> PyResult<Result<T, Reply>> {
+        match py.detach(|| self.line.turn_unless_answered(args).map(|turn| self.work_in(turn, work))) {
+            Ok((done, promise, kept)) => self.keep_on(py, promise, kept).map(|()| Ok(done)),
+            Err(reply) => Ok(Err(reply)),
+        }
+    }
+
+    /// Without the GIL: gives what came of the work, what it promised, and whether that was kept soon.
+    fn work_in<T>(&self, mut turn: Turn<'_>, work: impl FnOnce(&mut Turn<'_>) -> T) -> (T, Lsn, Result<bool, Error>) {
+        let done = work(&mut turn);
+        let promise = turn.end();
+        (done, promise, self.line.keep_for(promise, SIGNALS_EVERY))
     }
 
     /// Waits, without the GIL, for what a turn has promised.
@@ -225,9 +235,11 @@ impl Session {
                 reply => PERYTON.object(py, &reply),
             };
         }
-        let outcome = match self.end_overrun(py, &slices) {
-            Some(reply) => Outcome::Reply(reply),
-            None => self.with_turn(py, is_short(&slices), |turn| turn.execute(&slices))?,
+        let outcome = if Overrun::may_answer(&slices) {
+            let outcome = self.with_turn_unless_answered(py, &slices, |turn| turn.execute(&slices))?;
+            outcome.unwrap_or_else(Outcome::Reply)
+        } else {
+            self.with_turn(py, is_short(&slices), |turn| turn.execute(&slices))?
         };
         match self.settle(py, outcome)? {
             Reply::Error(error) => {
@@ -287,15 +299,18 @@ impl Session {
         self.check(py)?;
         let arguments = requests.try_iter()?.map(|args| Arguments::new(&args?)).collect::<PyResult<Vec<_>>>()?;
         let requests = arguments.iter().map(Arguments::slices).collect::<PyResult<Vec<_>>>()?;
-        if let [args] = &requests[..]
-            && let Some(reply) = self.end_overrun(py, args)
-        {
-            py.detach(|| self.line.deliver(reply));
-            return Ok(());
-        }
-        let short = requests.len() == 1 && is_short(&requests[0]);
-        let closed =
-            self.with_turn(py, short, |turn| requests.iter().any(|args| matches!(turn.send(args), Outcome::Closed)))?;
+        let send = |turn: &mut Turn<'_>| requests.iter().any(|args| matches!(turn.send(args), Outcome::Closed));
+        let closed = match &requests[..] {
+            [args] if Overrun::may_answer(args) => match self.with_turn_unless_answered(py, args, send)? {
+                Ok(closed) => closed,
+                Err(reply) => {
+                    py.detach(|| self.line.deliver(reply));
+                    false
+                }
+            },
+            [args] => self.with_turn(py, is_short(args), send)?,
+            _ => self.with_turn(py, false, send)?,
+        };
         if closed { Err(store::closed(py, "session")) } else { Ok(()) }
     }
 
