@@ -65,7 +65,8 @@ class _SessionSocket:
         pass
 
     def close(self) -> None:
-        self.session.close()
+        # As with a socket: whoever drops a client must not wait for another's statement.
+        self.session.leave()
 
 
 class _SessionParser(_RESP3Parser):
