@@ -39,6 +39,13 @@ CHANGES = (
     "DROP INDEX t_a",
     "ALTER TABLE t RENAME TO u",
     "ALTER TABLE u RENAME TO t",
+    "ALTER TABLE t ADD COLUMN d INTEGER NOT NULL DEFAULT 4 AFTER id, ADD COLUMN IF NOT EXISTS c REAL",
+    "ALTER TABLE t DROP COLUMN d",
+    "ALTER TABLE t DROP COLUMN b, ADD b TEXT DEFAULT 'again'",
+    "ALTER TABLE t RENAME a TO aa",
+    "ALTER TABLE t RENAME aa TO a",
+    "ALTER TABLE t ALTER a TYPE TEXT",
+    "ALTER TABLE t ALTER c TYPE INTEGER",
     "TRUNCATE TABLE t",
 )
 
@@ -100,6 +107,22 @@ def test_the_columns_are_those_of_the_table_as_it_is(db: Any) -> None:
     db.sql("INSERT INTO t VALUES ('new', 1)")
     for _ in range(3):
         assert db.sql(text, (1,)).dicts() == [{"a": "new", "id": 1}]
+
+
+def test_old_rows_have_the_new_columns(db: Any) -> None:
+    text = "SELECT * FROM t WHERE id = ?"
+    assert db.sql(text, (1,)).dicts() == [{"id": 1, "a": 2, "b": "b", "c": 0.5}]
+    db.sql("ALTER TABLE t ADD COLUMN d TEXT DEFAULT 'd' AFTER id, DROP COLUMN b, RENAME c TO cc")
+    for _ in range(3):
+        assert db.sql(text, (1,)).dicts() == [{"id": 1, "d": "d", "a": 2, "cc": 0.5}]
+    db.table("t").put_many({"id": n, "a": n} for n in range(2, 5))
+    db.sql_many("INSERT INTO t VALUES (?, ?, ?, ?)", [(n, "own", n, 0.25) for n in range(5, 8)])
+    assert db.table("t").get(1) == {"id": 1, "d": "d", "a": 2, "cc": 0.5}
+    assert [row["d"] for row in db.table("t").get_many([4, 5])] == ["d", "own"]
+    assert db.sql("UPDATE t SET a = ? WHERE id = ?", (3, 1)).rowcount == 1
+    assert db.sql(text, (1,)).dicts() == [{"id": 1, "d": "d", "a": 3, "cc": 0.5}]
+    with pytest.raises(peryton.SqlError, match="no such column: c"):
+        db.sql("SELECT c FROM t")
 
 
 def test_calls_are_counted_and_slow_ones_noted(db: Any) -> None:

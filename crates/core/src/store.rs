@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod alter_model_tests;
 #[cfg(test)]
+mod alter_tests;
+#[cfg(test)]
 mod checkpoint_tests;
 mod checkpointing;
 #[cfg(test)]

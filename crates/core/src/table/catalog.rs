@@ -241,7 +241,10 @@ impl TableDef {
         let ctype = ColumnType::parse(declared)
             .ok_or_else(|| Error::new(Code::Sql, format!("unknown type {declared} of column {}.{name}", self.name)))?;
         if self.stored.len() >= limits::COLUMNS_MAX {
-            let text = format!("table {} would have more than {} columns", self.name, limits::COLUMNS_MAX);
+            let dropped = self.stored.len() - self.columns.len();
+            let counted =
+                if dropped > 0 { format!(", the {dropped} that were dropped included") } else { String::new() };
+            let text = format!("table {} would have more than {} columns{counted}", self.name, limits::COLUMNS_MAX);
             return Err(Error::new(Code::Limit, text));
         }
         if self.column(name).is_some() {

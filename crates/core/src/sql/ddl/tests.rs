@@ -188,13 +188,16 @@ fn any_tokens_end_in_a_statement_or_an_error() {
     let mut random = crate::env::Xoshiro::from_seed(11);
     let words: Vec<&str> =
         "CREATE TABLE UNIQUE INDEX t a ( ) , INT PRIMARY KEY USING HASH DEFAULT - 'x' ON DESC IF \
-                            NOT EXISTS DROP SHOW ; COLLATE NOCASE CONSTRAINT ENGINE = CHECK AS REFERENCES WHERE FOREIGN 1"
+                            NOT EXISTS DROP SHOW ; COLLATE NOCASE CONSTRAINT ENGINE = CHECK AS REFERENCES WHERE FOREIGN 1 \
+                            ADD COLUMN ALTER RENAME TO TYPE SET NULL AFTER FIRST"
             .split_whitespace()
             .collect();
     for _ in 0..20_000 {
         let length = 2 + random.below(12);
         let text: Vec<&str> = (0..length).map(|_| words[random.below(words.len() as u64) as usize]).collect();
-        let start = ["CREATE TABLE", "CREATE INDEX", "CREATE TABLE t ("][random.below(3) as usize];
+        let starts =
+            ["CREATE TABLE", "CREATE INDEX", "CREATE TABLE t (", "ALTER TABLE", "ALTER TABLE t", "ALTER TABLE t ADD"];
+        let start = starts[random.below(6) as usize];
         let _ = parse(&format!("{start} {}", text.join(" ")));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::oracle::Pair;
 use super::{TestStore, text_of};
+use crate::engine::TestEngine;
 use crate::keyspace::{Keyspace, Wants};
 use crate::reply::Reply;
 use crate::table::datum::Datum;
@@ -525,4 +526,89 @@ fn constraints_come_and_go_with_the_rows_that_satisfy_them() {
     store.run("INSERT INTO t VALUES (4, -1, 60, 8)");
     store.run("INSERT INTO o VALUES (2, NULL), (3, 7)");
     assert!(!made(&mut store).contains("CHECK"));
+}
+
+#[test]
+fn on_an_engine_that_fails_now_and_then_a_change_is_whole_or_leaves_nothing() {
+    let mut failed = 0;
+    for seed in 0..30 {
+        let mut flaky = TestStore::on(Box::new(TestEngine::new(seed, 60, 120)));
+        let mut calm = TestStore::new();
+        let mut table = "t";
+        for text in [
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, a INT, b TEXT)",
+            "CREATE TABLE o (id INT PRIMARY KEY)",
+            "INSERT INTO o VALUES (7)",
+            "INSERT INTO t VALUES (1, 10, 'x'), (2, 20, 'y'), (3, NULL, NULL)",
+            "ALTER TABLE t ADD c INT DEFAULT 7 REFERENCES o CHECK (c > 0), ADD g INT AS (a + c)",
+            "UPDATE t SET a = a + 1 WHERE id = 2",
+            "ALTER TABLE t ALTER a TYPE REAL, ADD d TEXT DEFAULT 'd' UNIQUE",
+            "ALTER TABLE t ADD d TEXT DEFAULT 'd', ADD UNIQUE (d, id), ALTER d SET NOT NULL, RENAME TO u",
+            "INSERT INTO u (id, b) VALUES (4, 'z')",
+            "ALTER TABLE u ADD CHECK (b < 'y')",
+            "ALTER TABLE u DROP b, ADD CONSTRAINT k CHECK (id < 9), ALTER a TYPE TEXT",
+        ] {
+            loop {
+                let before = all(&mut flaky, table);
+                let outcome = flaky.try_run(text, &[]);
+                match outcome {
+                    Err(error) if error == TestEngine::injected_error() => {
+                        failed += 1;
+                        assert_eq!(before, all(&mut flaky, table), "seed {seed}: {text}");
+                    }
+                    outcome => {
+                        let calm = calm.try_run(text, &[]);
+                        assert_eq!(calm.is_ok(), outcome.is_ok(), "seed {seed}: {text}: {calm:?} {outcome:?}");
+                        break;
+                    }
+                }
+            }
+            if text.contains("RENAME TO u") {
+                table = "u";
+            }
+            assert_eq!(all(&mut calm, table), all(&mut flaky, table), "seed {seed}: {text}");
+        }
+        assert!(table == "u" && !all(&mut calm, "u").is_empty());
+    }
+    assert!(failed > 100, "{failed}");
+}
+
+/// How a table is made and what is in it, asked for until the engine answers.
+fn all(store: &mut TestStore, table: &str) -> Vec<String> {
+    let Some(def) = store.tables.catalog.table(table).cloned() else { return Vec::new() };
+    let mut lines = vec![crate::sql::schema::create_statement(&def)];
+    loop {
+        if let Ok(reply) = store.try_run(&format!("SELECT * FROM {table} ORDER BY id"), &[]) {
+            lines.extend(super::rows_of(reply).iter().map(|row| format!("{row:?}")));
+            return lines;
+        }
+    }
+}
+
+#[test]
+fn rows_of_many_versions_are_read_until_the_positions_are_used_up() {
+    let mut store = TestStore::with(&["CREATE TABLE t (id INTEGER PRIMARY KEY, a INT)", "INSERT INTO t VALUES (0, 0)"]);
+    let columns = crate::limits::COLUMNS_MAX as i64;
+    for n in 1..columns - 1 {
+        store.run(&format!("ALTER TABLE t ADD c INT DEFAULT {n}"));
+        if n % 9 == 0 {
+            store.run(&format!("INSERT INTO t VALUES ({n}, {n}, -{n})"));
+            let expected = vec![vec![Datum::Int(n), Datum::Int(-n)]];
+            assert_eq!(expected, store.rows(&format!("SELECT a, c FROM t WHERE id = {n}"), &[]));
+            assert_eq!(vec![vec![Datum::Int(0), Datum::Int(n)]], store.rows("SELECT a, c FROM t WHERE id = 0", &[]));
+            store.run(&format!("UPDATE t SET a = a + 1, c = a WHERE id = {} AND id > 0", n - 9));
+        }
+        store.run("ALTER TABLE t DROP c");
+    }
+    let error = store.error("ALTER TABLE t ADD c INT");
+    assert!(
+        error.contains("LIMIT 54011") || error.contains("more than 1000 columns, the 998 that were dropped"),
+        "{error}"
+    );
+    let (half, rows) = (columns / 2, store.count("t"));
+    assert_eq!((columns - 2) / 9 + 1, rows);
+    let changed = format!("SELECT count(*) FROM t WHERE a = id + 1 AND id <= {half}");
+    assert!(matches!(store.rows(&changed, &[])[0][0], Datum::Int(n) if n > 20), "{:?}", store.rows(&changed, &[]));
+    store.run("UPDATE t SET a = 5");
+    assert_eq!(vec![vec![Datum::Int(5 * rows)]], store.rows("SELECT sum(a) FROM t", &[]));
 }

@@ -1,6 +1,6 @@
 //! The rows there are, looked at before a change that depends on them holds.
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::sql::constraint::{self, foreign_key, uses_of};
 use crate::sql::executor::{in_scope, table_info};
 use crate::sql::run::{Failure, Host, Outcome, Run, Traits, until_ready};
@@ -92,9 +92,9 @@ fn visit_some(
     Ok(ids.last().map(|last| RowId(last.0 + 1)))
 }
 
-/// The error, with the row that it is about.
+/// The error, with the row that it is about: what breaks a constraint, and not an engine that fails.
 fn about(info: &TableInfo, row: Row<'_>, error: Error) -> Error {
-    let Some(key) = info.def.primary_key() else { return error };
+    let Some(key) = info.def.primary_key().filter(|_| error.code == Code::Constraint) else { return error };
     let named = key.columns.iter().filter_map(|column| {
         let name = &info.def.column_at(column.position)?.name;
         Some(format!("{name} = {}", row.get(column.position)))
