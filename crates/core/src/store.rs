@@ -373,6 +373,15 @@ impl<'a> Baton<'a> {
         MutexGuard::bump(&mut self.state);
     }
 
+    /// Moves a checkpoint on, if one runs: for a server at the end of its turn, when it has served everybody. Takes some
+    /// tens of microseconds now and then.
+    #[inline]
+    pub fn save_some(&mut self) {
+        if self.state.journal.saves.slices.is_some() {
+            checkpointing::save_some(&mut self.state);
+        }
+    }
+
     /// All the state, for tests and tools that look inside.
     pub fn state(&mut self) -> &mut State {
         &mut self.state
