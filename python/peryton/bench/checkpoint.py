@@ -167,8 +167,11 @@ def _save(server: Server, running: "Future[Sample]") -> float:
 
 
 def _persistence(line: socket.socket) -> dict[str, str]:
-    """What INFO says of it. Asked over a connection that stays: a new client each time would take a core from the load and
-    the server for two milliseconds, which the load would notice more than the save."""
+    """What INFO says of it.
+
+    Asked over a connection that stays: a new client each time would take a core from the load and the server for two
+    milliseconds, which the load would notice more than the save.
+    """
     line.sendall(b"INFO persistence\r\n")
     head, _, text = line.recv(1 << 16).partition(b"\r\n")
     while len(text) < int(head[1:]) + 2:
