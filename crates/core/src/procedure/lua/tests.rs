@@ -434,6 +434,34 @@ fn killed(text: &str) {
 }
 
 #[test]
+fn no_script_changes_a_table_of_all() {
+    let mut bench = Bench::new();
+    for text in [
+        "redis.log(1, 'x') -- c\rredis.leak = 1",
+        "#\"\nredis.leak = 1 --\"\nreturn redis.sha1hex('x')",
+        "\u{feff}redis.leak = 1 return redis.sha1hex('x')",
+        "local a = redis.LOG_NOTICE redis.LOG_NOTICE += 1",
+        "local a = redis.LOG_NOTICE redis.LOG_NOTICE ~= 1",
+        "local a = redis.LOG_NOTICE redis?.leak = 1",
+        "local a = {table.concat({}), pcall(function() return 0xe+table:insert('leak') end)}",
+        "local a = math.pi for k in pairs({1}) do math.pi *= 2 end",
+    ] {
+        bench.run(text);
+        let intact = "return {redis.leak == nil, table[1] == nil, redis.LOG_NOTICE == 2, math.pi < 4}";
+        assert_eq!(Reply::Array(vec![Reply::Int(1); 4]), bench.run(intact), "{text}");
+    }
+}
+
+#[test]
+fn garbage_of_one_script_is_not_in_the_way_of_the_next() {
+    let mut bench = Bench::new();
+    for _ in 0..4 {
+        bench.run("local s = ('x'):rep(3e7) return #s:gsub('x', '')");
+        assert_eq!(Reply::Int(30_000_000), bench.run("return #(('x'):rep(3e7))"));
+    }
+}
+
+#[test]
 fn a_runaway_is_killed() {
     killed("while true do end");
     killed("while true do redis.call('get', 'k') end");
