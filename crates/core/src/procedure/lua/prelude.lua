@@ -137,14 +137,21 @@ function table.insert(t, ...)
   end
   return raw_insert(t, ...)
 end
--- A long sort compares in Lua, where it can be ended.
-local raw_sort = raw.table.sort
+-- A long sort compares in Lua, where it can be ended, and so does one whose comparison is no Lua function.
+local raw_sort, sorts_long, is_native = raw.table.sort, native.sorts_long, native.is_native
 local function less(a, b)
   return a < b
 end
 function table.sort(t, compare)
-  if compare == nil and type(t) == 'table' and #t > 10000 then
-    compare = less
+  if compare == nil then
+    if sorts_long(t) then
+      compare = less
+    end
+  elseif is_native(compare) then
+    local given = compare
+    function compare(a, b)
+      return given(a, b)
+    end
   end
   return raw_sort(t, compare)
 end

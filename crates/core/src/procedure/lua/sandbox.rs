@@ -47,6 +47,8 @@ fn push_native(stack: Stack<'_>) -> Result<(), Fault> {
             ("match", entry!(strings::match_)),
             ("gmatch", entry!(strings::gmatch)),
             ("gsub", entry!(strings::gsub)),
+            ("sorts_long", entry!(sorts_long)),
+            ("is_native", entry!(is_native)),
         ],
     );
     push_redis(stack);
@@ -149,6 +151,34 @@ fn refuse_here(_: Stack<'_>) -> Answer {
 /// Refuses to run without a handler of errors.
 fn no_handler(_: Stack<'_>) -> Answer {
     Err(Fault::Argument(2, "value expected".into()))
+}
+
+/// Elements, and bytes of strings that comparisons may look at, from which on a sort is a long one.
+const LONG_SORT: (usize, usize) = (10_000, 64 << 20);
+
+/// Will it take long to sort this table? LuaJIT's sort cannot be ended while it compares by itself.
+fn sorts_long(stack: Stack<'_>) -> Answer {
+    let count = if stack.kind(1) == Kind::Table { stack.table_len(1) } else { 0 };
+    let is_long = count > LONG_SORT.0 || {
+        let longest = (1..=count as i32).map(|place| {
+            stack.get_element(1, place);
+            let len = if stack.kind(-1) == Kind::String { stack.bytes(-1).map_or(0, <[u8]>::len) } else { 0 };
+            stack.pop(1);
+            len
+        });
+        let comparisons = count * (usize::BITS - count.leading_zeros()) as usize;
+        longest.max().unwrap_or(0).saturating_mul(comparisons) > LONG_SORT.1
+    };
+    stack.push_bool(is_long);
+    Ok(1)
+}
+
+/// Is this a function that is not written in Lua?
+fn is_native(stack: Stack<'_>) -> Answer {
+    // SAFETY: any index may be asked for; nothing throws.
+    let is_native = unsafe { ffi::lua_iscfunction(stack.raw(), 1) != 0 };
+    stack.push_bool(is_native);
+    Ok(1)
 }
 
 /// Refuses to read a global variable that does not exist.

@@ -225,6 +225,9 @@ impl Lua {
     #[inline]
     pub(super) fn set_limit(&self, call: &Call<'_>) {
         let heap = &self.shared().heap;
+        if heap.used() > call.memory_bytes_max {
+            self.collect_all();
+        }
         heap.set_limit(call.memory_bytes_max.min(heap.used().saturating_add(call.growth_bytes_max)));
     }
 
@@ -340,6 +343,13 @@ impl Lua {
         }
     }
 
+    /// Collects all garbage there is.
+    #[cold]
+    fn collect_all(&self) {
+        // SAFETY: as in `collect`.
+        unsafe { ffi::lua_gc(self.l.as_ptr(), ffi::LUA_GCCOLLECT, 0) };
+    }
+
     /// Collects garbage and sets when to do so again: between scripts if possible, where a whole collection is cheaper
     /// than many small steps.
     fn collect(&self) {
@@ -347,7 +357,13 @@ impl Lua {
         // SAFETY: no Lua code runs, and as scripts cannot attach finalizers none will.
         // One cycle, or what is left of one: a full collection would sweep everything twice.
         unsafe { ffi::lua_gc(l, ffi::LUA_GCSTEP, 1 << 20) };
-        let alive = self.shared().heap.used();
+        let heap = &self.shared().heap;
+        // What a cycle that was under way had marked already is garbage for the next one. Much of that must not be in the
+        // way of the next script.
+        if heap.used() > heap.limit() / 2 {
+            self.collect_all();
+        }
+        let alive = heap.used();
         let headroom = GARBAGE_BYTES.max(alive / 2);
         let collect_at = alive + headroom;
         self.collect_at.set(collect_at);

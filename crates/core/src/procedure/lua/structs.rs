@@ -1,6 +1,7 @@
 //! The library `struct` as Redis ships it: values packed into bytes after a format, as C lays out structs.
 
 use super::convert::truncate;
+use super::pace::Pace;
 use super::stack::{Answer, Fault, Kind, Stack};
 use crate::limits;
 
@@ -11,6 +12,7 @@ const ALIGN_MAX: i32 = 8;
 
 /// A format being read.
 struct Format<'a> {
+    pace: Pace<'a>,
     rest: &'a [u8],
     big_endian: bool,
     align: i32,
@@ -26,13 +28,15 @@ struct Item {
 
 impl<'a> Format<'a> {
     /// A format; as in C, a zero byte ends it.
-    fn new(text: &'a [u8]) -> Self {
-        Format { rest: super::convert::c_text(Some(text)), big_endian: cfg!(target_endian = "big"), align: 1 }
+    fn new(stack: Stack<'a>, text: &'a [u8]) -> Self {
+        let pace = Pace::new(stack);
+        Format { pace, rest: super::convert::c_text(Some(text)), big_endian: cfg!(target_endian = "big"), align: 1 }
     }
 
     /// The next item that is not a mere option, with options taken into account.
     fn item(&mut self) -> Result<Option<Item>, Fault> {
         let Some((&letter, rest)) = self.rest.split_first() else { return Ok(None) };
+        self.pace.take(1)?;
         self.rest = rest;
         let size = match letter {
             b'b' | b'B' | b'x' => 1,
@@ -105,7 +109,7 @@ fn is_integer(letter: u8) -> bool {
 
 /// `struct.pack(format, value, ...)`
 pub fn pack(stack: Stack<'_>) -> Answer {
-    let mut format = Format::new(stack.string_argument(1)?);
+    let mut format = Format::new(stack, stack.string_argument(1)?);
     // The original has a nil behind its arguments, which shows in messages.
     stack.push_nil();
     let mut bytes = Vec::new();
@@ -174,7 +178,7 @@ fn push_ordered(out: &mut Vec<u8>, little: &[u8], big_endian: bool) {
 
 /// `struct.unpack(format, bytes [, position])`: the values, and the position after them.
 pub fn unpack(stack: Stack<'_>) -> Answer {
-    let mut format = Format::new(stack.string_argument(1)?);
+    let mut format = Format::new(stack, stack.string_argument(1)?);
     let bytes = stack.string_argument(2)?;
     let position = stack.optional_integer(3, 1)?;
     if position == 0 {
@@ -250,7 +254,7 @@ fn read_integer(little: &[u8], signed: bool) -> f64 {
 
 /// `struct.size(format)`
 pub fn size(stack: Stack<'_>) -> Answer {
-    let mut format = Format::new(stack.string_argument(1)?);
+    let mut format = Format::new(stack, stack.string_argument(1)?);
     let mut position = 0usize;
     while let Some(item) = format.item()? {
         position += format.padding(position, &item);
