@@ -49,6 +49,8 @@ fn push_native(stack: Stack<'_>) -> Result<(), Fault> {
             ("gsub", entry!(strings::gsub)),
             ("sorts_long", entry!(sorts_long)),
             ("is_native", entry!(is_native)),
+            ("is_deep", entry!(is_deep)),
+            ("has_tables", entry!(has_tables)),
         ],
     );
     push_redis(stack);
@@ -178,6 +180,19 @@ fn is_native(stack: Stack<'_>) -> Answer {
     // SAFETY: any index may be asked for; nothing throws.
     let is_native = unsafe { ffi::lua_iscfunction(stack.raw(), 1) != 0 };
     stack.push_bool(is_native);
+    Ok(1)
+}
+
+/// Is it too deep to call back Lua code from other code once more?
+fn is_deep(stack: Stack<'_>) -> Answer {
+    stack.push_bool(stack.shared().is_deep());
+    Ok(1)
+}
+
+/// Is any argument a table, whose metamethods may be called?
+fn has_tables(stack: Stack<'_>) -> Answer {
+    let has_tables = (1..=stack.top()).any(|index| stack.kind(index) == Kind::Table);
+    stack.push_bool(has_tables);
     Ok(1)
 }
 
