@@ -343,7 +343,13 @@ impl<'a> Unpacker<'a> {
         for _ in 0..len {
             self.value()?;
             self.value()?;
-            self.stack.set_pair(-3);
+            match self.stack.kind(-2) {
+                Kind::Nil => return Err(Fault::Plain("table index is nil".into())),
+                Kind::Number if self.stack.number(-2).is_some_and(f64::is_nan) => {
+                    return Err(Fault::Plain("table index is NaN".into()));
+                }
+                _ => self.stack.set_pair(-3),
+            }
         }
         self.depth -= 1;
         Ok(())

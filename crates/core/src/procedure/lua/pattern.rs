@@ -254,8 +254,11 @@ impl<'a> Matcher<'a> {
     /// `%1`: what the capture holds, again.
     fn match_capture(&mut self, s: usize, digit: u8) -> Match {
         let index = digit.wrapping_sub(b'1') as usize;
-        let Some(Capture::Closed(start, len)) = self.captures[..self.level].get(index).copied() else {
-            return malformed("invalid capture index");
+        let (start, len) = match self.captures[..self.level].get(index) {
+            Some(Capture::Closed(start, len)) => (*start, *len),
+            // A position is as long as nothing.
+            Some(Capture::Position(_)) => return Ok(None),
+            _ => return malformed("invalid capture index"),
         };
         self.spend(len)?;
         let again = self.text[s..].starts_with(&self.text[start..start + len]);

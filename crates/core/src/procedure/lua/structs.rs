@@ -218,7 +218,7 @@ pub fn unpack(stack: Stack<'_>) -> Answer {
                     if count == 0 || stack.kind(-1) != Kind::Number {
                         return Err(Fault::Here("format 'c0' needs a previous size".into()));
                     }
-                    size = stack.number(-1).unwrap_or_default() as usize;
+                    size = truncate(stack.number(-1).unwrap_or_default()) as usize;
                     stack.pop(1);
                     count -= 1;
                 }
@@ -238,7 +238,7 @@ pub fn unpack(stack: Stack<'_>) -> Answer {
         }
         at += size;
     }
-    stack.push_number(at as f64 + 1.0);
+    stack.push_number((at as i64).wrapping_add(1) as f64);
     Ok(count + 1)
 }
 
@@ -248,8 +248,10 @@ fn read_integer(little: &[u8], signed: bool) -> f64 {
     if !signed || little.is_empty() {
         return value as f64;
     }
-    let shift = 64 - little.len().min(8) as u32 * 8;
-    ((value << shift) as i64 >> shift) as f64
+    // Of more than eight bytes the sign is where the original's machine has it, whose shifts count up to 63.
+    let sign_and_above = u64::MAX << ((little.len() * 8 - 1) & 63);
+    let value = if value & sign_and_above == 0 { value } else { value | sign_and_above };
+    value as i64 as f64
 }
 
 /// `struct.size(format)`
