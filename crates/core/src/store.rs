@@ -24,6 +24,8 @@ mod redis_tests;
 #[cfg(test)]
 mod rollback_tests;
 #[cfg(test)]
+mod rollback_trigger_tests;
+#[cfg(test)]
 mod saving_tests;
 #[cfg(test)]
 mod sql_keys_tests;
