@@ -1,6 +1,8 @@
 //! The facade: open a store, take its baton, serve requests of sessions, close it.
 
 #[cfg(test)]
+mod alter_model_tests;
+#[cfg(test)]
 mod checkpoint_tests;
 mod checkpointing;
 #[cfg(test)]
