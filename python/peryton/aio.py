@@ -212,14 +212,21 @@ class Database:
 
     def register(self, function: Callable[..., Any]) -> None:
         """Makes a plain function a procedure of this embedded store, as `peryton.Database.register`."""
-        if self._procedures is None:
-            raise TypeError("this store is remote: its server loads procedures (peryton serve --procedures)")
-        self._procedures.register(function)
+        self._registry().register(function)
 
     def procedure(self, function: F) -> F:
         """As a decorator: makes a plain function a procedure of this embedded store."""
         self.register(function)
         return function
+
+    async def load_procedures(self, *modules: str) -> list[str]:
+        """Loads the procedures of modules, as `peryton.Database.load_procedures`; they are imported in a thread."""
+        return await asyncio.to_thread(self._registry().load, modules)
+
+    def _registry(self) -> registry.Registry:
+        if self._procedures is None:
+            raise TypeError("this store is remote: its server loads procedures (peryton serve --procedures)")
+        return self._procedures
 
     def redis(self, **options: Any) -> redis.asyncio.Redis:
         """An asyncio redis-py client of this store.

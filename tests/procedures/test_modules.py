@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 import peryton
+from peryton import aio
 from peryton.exceptions import ProcedureError, ReplyError
 from peryton.procedures.modules import LoadError
 
@@ -55,6 +57,21 @@ def test_all_of_a_module_or_those_named(folder: Path, store: peryton.Database) -
     assert store.load_procedures("counter_a") == ["count", "reset"]
     with peryton.open() as other:
         assert other.load_procedures("counter_a:put_back") == ["reset"]
+
+
+def test_an_asynchronous_handle_loads_modules_too(folder: Path) -> None:
+    (folder / "counter_aio.py").write_text(COUNTER)
+
+    async def work() -> None:
+        async with await aio.open() as store:
+            assert await store.load_procedures("counter_aio:count") == ["count"]
+            assert await store.call("count", 2) == 2
+            server = store.serve()
+            async with await aio.connect(server.address) as remote:
+                with pytest.raises(TypeError, match="this store is remote"):
+                    await remote.load_procedures("counter_aio")
+
+    asyncio.run(work())
 
 
 def test_what_does_not_load_says_why(folder: Path, store: peryton.Database) -> None:

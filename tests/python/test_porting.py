@@ -292,7 +292,7 @@ def test_sqlite_in_and_a_dump_out_give_equal_rows(served: Served, tmp_path: Path
     old, new, dump = tmp_path / "old.db", tmp_path / "new.db", tmp_path / "dump.sql"
     make_sqlite(old, seeded())
     done = ok(served.load(str(old), "--batch", "300"))
-    assert done.stderr.decode() == "warning: trigger t: Peryton has none yet\n"
+    assert done.stderr.decode() == "warning: trigger t: it is SQL, and Peryton's call functions\n"
     assert b"deer: 1,000\n" in done.stdout
     for query in QUERIES:
         assert served.rows(query) == sqlite_rows(old, query)
@@ -421,6 +421,42 @@ def test_rows_that_break_a_foreign_key_are_told_or_free_the_table(served: Served
 
 
 # --- dumps --------------------------------------------------------------------------------------------------------
+
+
+def test_a_dump_has_triggers_and_schedules_as_comments(served: Served, tmp_path: Path) -> None:
+    library = "#!lua name=l\nredis.register_function('f', function() end)"
+    served.db.command("FUNCTION", "LOAD", library)
+    statements = [
+        "CREATE TRIGGER a AFTER UPDATE OF b ON t FOR EACH ROW WHEN (NEW.b\n > ';--') CALL f",
+        "CREATE TRIGGER k ON KEYS 'a''b*' FOR 'del' CALL f",
+        "CREATE SCHEDULE s EVERY 5 MINUTES CALL f WITH ('a''b', '2')",
+    ]
+    served.db.sql("CREATE TABLE t (id INTEGER PRIMARY KEY, b TEXT)")
+    served.db.sql("CREATE TABLE u (id INTEGER PRIMARY KEY)")
+    for statement in statements:
+        served.db.sql(statement)
+    dump, new = tmp_path / "d.sql", tmp_path / "d.db"
+
+    def said() -> list[str]:
+        lines = dump.read_text().split("COMMIT;\n")[1].splitlines()
+        assert all(line.startswith("-- ") for line in lines)
+        return "\n".join(line[3:] for line in lines[1:]).removesuffix(";").split(";\n")
+
+    ok(served.save("--sql", str(dump)))
+    assert said() == statements
+    with closing(sqlite3.connect(new)) as db:
+        db.executescript(dump.read_text())
+    with peryton.open() as other:
+        other.command("FUNCTION", "LOAD", library)
+        other.sql("CREATE TABLE t (id INTEGER PRIMARY KEY, b TEXT)")
+        for statement in said():
+            other.sql(statement)
+        (row,) = other.sql("SHOW CREATE TRIGGER a")
+        assert row[1] == statements[0]
+    ok(served.save("--sql", str(dump), "--table", "u"))
+    assert said() == [""]
+    ok(served.save("--sql", str(dump), "--table", "t"))
+    assert said() == statements[:1]
 
 
 def test_a_dump_says_it_in_the_words_of_sqlite(served: Served, tmp_path: Path) -> None:

@@ -120,6 +120,9 @@ pub const LIBRARY_LOOK_EVERY: i32 = 50;
 pub const SCRIPT_DATA_DEPTH_MAX: usize = 1000;
 /// Deepest nesting of a script's functions called back from our own, such as `string.gsub`'s.
 pub const SCRIPT_CALLBACKS_MAX: usize = 100;
+/// Most of the machine's stack that a script may take, bytes, and each function that others have called: past it sorts,
+/// coroutines and formats do not nest any deeper.
+pub const SCRIPT_STACK_BYTES_MAX: usize = 48 << 10;
 /// Most values that one call of `struct.unpack` gives (Lua's limit for a function's stack is 8000).
 pub const SCRIPT_RESULTS_MAX: i32 = 7900;
 /// Calls of procedures outside of the store that may wait for a thread.

@@ -14,6 +14,7 @@ from peryton.porting import catalog, target
 from peryton.porting.catalog import Schema
 from peryton.porting.csv_file import snapshot_rows
 from peryton.porting.target import PortingError
+from peryton.transactions import Transaction
 
 _INSERT_CHARS = 64 * 1024
 _INSERT_ROWS = 500
@@ -44,7 +45,30 @@ def export_sql(db: Database, out: TextIO, tables: Sequence[str] = ()) -> dict[st
         for text in judge.indexes_and_views(schema, names):
             out.write(text + ";\n")
         out.write("COMMIT;\n")
+        for line in _comments(_routines(snapshot, None if not tables else names)):
+            out.write(line + "\n")
     return counts
+
+
+def _routines(snapshot: Transaction, tables: Sequence[str] | None) -> Iterator[str]:
+    """The triggers of the tables, or, without any, all triggers and schedules, as the statements that make them."""
+    known = (
+        "SELECT trigger_name, event_object_table FROM information_schema.triggers ORDER BY action_order, trigger_name"
+    )
+    triggers = [(str(name), table) for name, table in snapshot.sql(known)]
+    for name in [name for name, table in triggers if tables is None or table in tables]:
+        yield str(next(iter(snapshot.sql(f"SHOW CREATE TRIGGER {quoted(name)}")))[1])
+    if tables is None:
+        for row in list(snapshot.sql("SHOW SCHEDULES")):
+            yield str(next(iter(snapshot.sql(f"SHOW CREATE SCHEDULE {quoted(str(row[0]))}")))[1])
+
+
+def _comments(statements: Iterable[str]) -> Iterator[str]:
+    """Statements that SQLite does not know, as lines that it skips."""
+    for at, text in enumerate(statements):
+        if at == 0:
+            yield "-- Peryton's own. Without the two dashes, `peryton shell` takes these when the functions are loaded."
+        yield from (f"-- {line}" for line in f"{text};".splitlines())
 
 
 class _Judge:

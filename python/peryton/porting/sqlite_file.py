@@ -98,7 +98,7 @@ class _Import:
         }
         triggers = self._sqlite.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
         for name in [name for (name,) in triggers] if not wanted else []:
-            target.warn(f"trigger {name}: Peryton has none yet")
+            target.warn(f"trigger {name}: it is SQL, and Peryton's call functions")
         if wanted:
             folded = {name.lower(): name for name, kind in kinds.items() if kind == "table"}
             unknown = [name for name in wanted if name.lower() not in folded]

@@ -202,6 +202,9 @@ fn describe(routine: &Routine, usage: &Usage) -> Reply {
 }
 
 fn reload(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<Reply> {
+    if ctx.session.in_procedure {
+        return Err(Error::err("a procedure cannot have procedures loaded anew: it would wait for itself"));
+    }
     submit(ctx, Task::Reload)
 }
 

@@ -456,7 +456,10 @@ fn measure(
     }
     let threshold = state.config.slowlog_log_slower_than_us;
     if threshold >= 0 && ns >= threshold as u64 * 1000 && !command.spec.flags.contains(Flags::SKIP_SLOWLOG) {
-        note_slow(state, session, words(), ns / 1000);
+        let mut words = words();
+        // It has been counted by now.
+        words.extend(state.routines.fired_in(state.stats.commands - 1).map(String::into_bytes));
+        note_slow(state, session, words, ns / 1000);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::engine::{Overlay, ReadError, WriteFailure};
 use crate::error::{Code, Error, Result};
 use crate::keyspace::{Change, Wants};
 use crate::reply::Reply;
-use crate::session::{Durability, Session, SessionId};
+use crate::session::{Durability, ReplyMode, Session, SessionId};
 use crate::sql::Host;
 use crate::sql::constraint::foreign_key::Recheck;
 use crate::sql::control::Control;
@@ -119,6 +119,8 @@ fn begin(ctx: &mut Context<'_>, read_only: bool, durability: Option<Durability>)
 /// Opens the transaction of a procedure in a session of its own, on the keys of database `db`.
 pub fn begin_procedure(state: &mut State, session: &mut Session, db: usize, read_only: bool) -> Result<()> {
     (session.db, session.active_ms) = (db, state.clock.now_ms);
+    // What another procedure asked for, for itself.
+    (session.reply_mode, session.name) = (ReplyMode::On, Vec::new());
     in_context(state, session, |ctx| begin(ctx, read_only, None))?;
     session.in_procedure = true;
     Ok(())

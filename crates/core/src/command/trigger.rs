@@ -117,8 +117,8 @@ fn refusal(firing: &Firing<'_>, error: Error) -> Error {
 }
 
 /// Counts a call, and tells the log of a failure that is not that of the call before.
-fn note(state: &mut State, trigger: &TriggerDef, failure: Option<&Error>) {
-    state.routines.note(&trigger.name, failure.map(ToString::to_string));
+fn note(state: &mut State, trigger: &Arc<TriggerDef>, failure: Option<&Error>) {
+    state.routines.note(trigger, state.stats.commands, failure.map(ToString::to_string));
 }
 
 /// Fires the triggers of keys for what an effect says happened. What they do becomes part of the effect, and may fire others.

@@ -11,6 +11,9 @@ use crate::table::trigger::TriggerDef;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Triggers of a request that the slow log tells of.
+const FIRED_KEPT: usize = 4;
+
 /// The triggers and schedules of a store.
 #[derive(Default)]
 pub struct Routines {
@@ -22,6 +25,8 @@ pub struct Routines {
     classes: EventClass,
     /// How the calls of triggers went, by their names in lower case.
     runs: HashMap<String, Runs>,
+    /// Triggers that a request has fired, for the slow log, and the number of that request.
+    fired: (u64, Vec<Arc<TriggerDef>>),
     /// The triggers that are being fired, inside each other.
     pub firing: Vec<Arc<TriggerDef>>,
     /// A statement or script is not over, so that nobody can be called for what happens to other keys.
@@ -93,13 +98,28 @@ impl Routines {
         self.of_keys.iter().filter(fits).cloned().collect()
     }
 
-    /// Notes how a call of a trigger went.
-    pub fn note(&mut self, trigger: &str, failure: Option<String>) {
-        let runs = match self.runs.get_mut(trigger) {
+    /// Notes how a call of a trigger went, which the request of this number fired.
+    pub fn note(&mut self, trigger: &Arc<TriggerDef>, request: u64, failure: Option<String>) {
+        let (last, fired) = &mut self.fired;
+        if *last != request {
+            fired.clear();
+            *last = request;
+        }
+        if fired.len() < FIRED_KEPT && !fired.iter().any(|known| Arc::ptr_eq(known, trigger)) {
+            fired.push(trigger.clone());
+        }
+        let runs = match self.runs.get_mut(&*trigger.name) {
             Some(runs) => runs,
-            None => self.runs.entry(trigger.to_ascii_lowercase()).or_default(),
+            None => self.runs.entry(trigger.name.to_ascii_lowercase()).or_default(),
         };
         count(runs, failure);
+    }
+
+    /// What the request of this number fired, in words; None: nothing.
+    pub fn fired_in(&self, request: u64) -> Option<String> {
+        let (last, fired) = &self.fired;
+        let names = fired.iter().map(|trigger| format!("trigger {} CALL {}", trigger.name, trigger.routine));
+        (*last == request && !fired.is_empty()).then(|| format!("({})", names.collect::<Vec<_>>().join(", ")))
     }
 
     /// How the calls of a trigger went.

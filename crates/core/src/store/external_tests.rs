@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 /// Ends one job.
 #[derive(Default)]
-struct Ticket(AtomicBool);
+pub(super) struct Ticket(AtomicBool);
 
 impl Elsewhere for Ticket {
     fn cancel(&self) {
@@ -20,7 +20,7 @@ impl Elsewhere for Ticket {
 
 /// Keeps jobs until the test does them.
 #[derive(Default)]
-struct Desk(Mutex<VecDeque<(Job, Arc<Ticket>)>>);
+pub(super) struct Desk(Mutex<VecDeque<(Job, Arc<Ticket>)>>);
 
 impl Runner for Desk {
     fn submit(&self, job: Job) -> Result<Arc<dyn Elsewhere>> {
@@ -31,7 +31,7 @@ impl Runner for Desk {
 }
 
 impl Desk {
-    fn take(&self) -> (Job, Arc<Ticket>) {
+    pub fn take(&self) -> (Job, Arc<Ticket>) {
         self.0.lock().pop_front().expect("a job")
     }
 
@@ -40,7 +40,7 @@ impl Desk {
     }
 }
 
-fn routine(name: &str, read_only: bool) -> Arc<Routine> {
+pub(super) fn routine(name: &str, read_only: bool) -> Arc<Routine> {
     let (signature, description) = ("(a, b)".into(), "tests".into());
     Arc::new(Routine { name: name.into(), language: "Test", read_only, retries: 3, signature, description })
 }
@@ -214,6 +214,13 @@ fn a_procedure_s_transaction_is_ended_by_its_runner_alone() {
     assert_eq!(Reply::Ok, client.late());
 
     active(&|active| active.begin_procedure(0, false).unwrap());
+    assert!(worker.error(&["PROCEDURE", "RELOAD"]).contains("it would wait for itself"));
+    // What one asks for of its session is not the next one's.
+    worker.call(&["CLIENT", "SETNAME", "mine"]);
+    worker.call(&["CLIENT", "REPLY", "OFF"]);
+    active(&|active| active.roll_back_procedure());
+    active(&|active| active.begin_procedure(0, false).unwrap());
+    assert_eq!(Reply::Nil, worker.call(&["CLIENT", "GETNAME"]));
     worker.call(&["SET", "n", "lost"]);
     active(&|active| active.roll_back_procedure());
     assert_eq!(Reply::bulk("11"), other.call(&["GET", "n"]));

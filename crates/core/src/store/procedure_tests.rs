@@ -74,6 +74,32 @@ fn statements_go_to_tables_and_back_as_they_are() {
 }
 
 #[test]
+fn a_blob_outlives_its_table_while_the_statement_runs() {
+    let client = with_table();
+    assert!(!client.call(&["SQL", "CREATE TABLE kept (id INT PRIMARY KEY, b BLOB)"]).is_error());
+    load(
+        &client,
+        "local held
+         redis.register_function('drop', function()
+           held.blob = nil
+           local others = {}
+           for i = 1, 20000 do others[i] = string.rep(string.char(i % 200), 60) .. i end
+           collectgarbage() collectgarbage()
+           for i = 1, 20000 do others[i] = string.rep(string.char(i % 200), 60) .. i end
+         end)
+         redis.register_function('go', function(keys, args)
+           held = peryton.blob(string.rep('\\255', 60) .. #args)
+           return peryton.sql('INSERT INTO kept VALUES (1, x\\'00\\'), (2, ?), (3, ?)', held, held)
+         end)",
+    );
+    assert!(!client.call(&["SQL", "CREATE TRIGGER d AFTER INSERT ON kept WHEN (NEW.id = 1) CALL drop"]).is_error());
+    assert_eq!(Reply::Int(3), client.call(&["FCALL", "go", "0"]));
+    let Reply::Array(rows) = client.call(&["SQL", "SELECT hex(b) FROM kept WHERE id > 1"]).plain() else { panic!() };
+    let expected = Reply::Verbatim(*b"txt", ("FF".repeat(60) + "30").as_bytes().into());
+    assert_eq!([Reply::Array(vec![expected.clone()]), Reply::Array(vec![expected])], rows[1..]);
+}
+
+#[test]
 fn a_prepared_handle_lives_through_changes_of_the_table() {
     let client = with_table();
     load(
@@ -399,6 +425,7 @@ fn the_deepest_nesting_fits_a_small_stack() {
                    if n < {} then
                      return peryton.sql('INSERT INTO t' .. n + 1 .. ' SELECT id, ? FROM t' .. n, event.new.v)
                    end
+                   table.sort({{2, 1, 3}}, function(a, b) return coroutine.wrap(function() return a < b end)() end)
                    event.new.v = tostring(peryton.sql('SELECT {terms} AS sum')[1].sum)
                    return peryton.sql('INSERT INTO t{depth} VALUES (1, ?)', event.new.v)
                  end)

@@ -31,18 +31,19 @@ end
 redis.register_function{function_name = 'atomic', callback = run, flags = {'atomic'}}
 redis.register_function('plain', run)";
 
-struct Chance(Xoshiro);
+/// Makes commands, statements and routines at random.
+pub(super) struct Chance(pub Xoshiro);
 
 impl Chance {
-    fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.0.below(n)
     }
 
-    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+    pub fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
         of[self.below(of.len() as u64) as usize]
     }
 
-    fn key(&mut self) -> String {
+    pub fn key(&mut self) -> String {
         format!("k{}", self.below(12))
     }
 
@@ -51,7 +52,7 @@ impl Chance {
     }
 
     /// A command with its words filled in: K a key, N a number, V a value.
-    fn command(&mut self) -> Vec<String> {
+    pub fn command(&mut self) -> Vec<String> {
         let form = self.pick(&COMMANDS);
         let mut word = |word: &str| match word {
             "K" => self.key(),
@@ -67,7 +68,7 @@ impl Chance {
         form.split(' ').map(&mut word).collect()
     }
 
-    fn statement(&mut self, definitions: bool) -> Vec<String> {
+    pub fn statement(&mut self, definitions: bool) -> Vec<String> {
         let forms = if definitions && self.below(6) == 0 { &DEFINITIONS[..] } else { &STATEMENTS[..] };
         let form = self.pick(forms);
         let text: String = form
@@ -82,7 +83,7 @@ impl Chance {
     }
 
     /// Steps of a routine, as JSON.
-    fn steps(&mut self, depth: usize, definitions: bool) -> Vec<String> {
+    pub fn steps(&mut self, depth: usize, definitions: bool) -> Vec<String> {
         let count = 1 + self.below(8);
         let mut steps = Vec::new();
         for _ in 0..count {
@@ -105,7 +106,7 @@ impl Chance {
     }
 
     /// Makes a routine fail at a random step.
-    fn spoil(&mut self, steps: &mut Vec<String>) {
+    pub fn spoil(&mut self, steps: &mut Vec<String>) {
         let at = self.below(steps.len() as u64 + 1) as usize;
         let how = self.pick(&["error", "reply", "spend"]);
         steps.insert(at, json(how, &[]));
@@ -202,17 +203,27 @@ const STATEMENTS: [&str; 16] = [
     "DELETE FROM keys WHERE key = K",
 ];
 
-const DEFINITIONS: [&str; 6] = [
+const DEFINITIONS: [&str; 12] = [
     "CREATE TABLE made (x INT PRIMARY KEY, y TEXT)",
     "DROP TABLE made",
     "INSERT INTO made SELECT id, name FROM t",
     "CREATE INDEX i ON t (n, id) USING BTREE",
     "DROP INDEX i",
     "DROP TABLE auto",
+    "CREATE TRIGGER made_rows AFTER UPDATE ON t CALL plain",
+    "CREATE TRIGGER made_keys ON KEYS 'made*' CALL plain",
+    "DROP TRIGGER made_rows",
+    "DROP TRIGGER made_keys, made_rows",
+    "CREATE SCHEDULE made_time EVERY 7 DAYS CALL plain WITH (1)",
+    "DROP SCHEDULE made_time",
 ];
 
 fn open() -> Client {
-    let client = Client::new();
+    prepared(Client::new())
+}
+
+/// A store with the tables and the routines.
+pub(super) fn prepared(client: Client) -> Client {
     for text in [
         "CREATE TABLE t (id INT PRIMARY KEY, name TEXT, n INT)",
         "CREATE INDEX by_name ON t (name)",
@@ -226,23 +237,25 @@ fn open() -> Client {
     client
 }
 
-/// What is in keys and tables, and how much was logged.
-fn state_of(client: &Client) -> (u64, u64, usize) {
+/// What is in keys and tables, which triggers and schedules there are, and how much was logged.
+pub(super) fn state_of(client: &Client) -> (u64, u64, Vec<String>, usize) {
     let mut baton = client.store.enter();
     let state = baton.state();
     let recorded = state.recorded.as_ref().map_or(0, Vec::len);
-    (state.keyspace.digest(), state.tables.digest().unwrap(), recorded)
+    let catalog = &state.tables.catalog;
+    let triggers = catalog.triggers().iter().map(|trigger| format!("{trigger:?}"));
+    let definitions = triggers.chain(catalog.schedules.iter().map(|schedule| format!("{schedule:?}"))).collect();
+    (state.keyspace.digest(), state.tables.digest().unwrap(), definitions, recorded)
 }
 
-fn fcall(client: &Client, name: &str, steps: &[String]) -> Reply {
+pub(super) fn fcall(client: &Client, name: &str, steps: &[String]) -> Reply {
     let mut request = vec!["FCALL", name, "0"];
     request.extend(steps.iter().map(String::as_str));
     client.call(&request)
 }
 
-fn rounds(seed: u64) {
+pub(super) fn rounds(seed: u64, client: &Client) {
     let mut chance = Chance(Xoshiro::from_seed(seed));
-    let client = open();
     if seed.is_multiple_of(2) {
         let mut baton = client.store.enter();
         baton.state().wants = Wants::REDO;
@@ -253,7 +266,7 @@ fn rounds(seed: u64) {
         // A transaction of BEGIN gives numbers of sequences away for good, and changes no definitions.
         let mut steps = chance.steps(0, !in_begin);
         if chance.below(3) == 0 {
-            fcall(&client, "plain", &steps);
+            fcall(client, "plain", &steps);
             client.call(&["SELECT", "0"]);
             continue;
         }
@@ -261,11 +274,11 @@ fn rounds(seed: u64) {
         if in_begin {
             steps.retain(|step| !step.contains("auto"));
         }
-        let before = state_of(&client);
+        let before = state_of(client);
         if in_begin || in_multi {
             client.call(&[if in_begin { "BEGIN" } else { "MULTI" }]);
         }
-        let reply = fcall(&client, "atomic", &steps);
+        let reply = fcall(client, "atomic", &steps);
         let failed = match (in_begin, in_multi) {
             (true, _) => {
                 assert_eq!(Reply::Ok, client.call(&["COMMIT"]), "seed {seed}, round {round}: {steps:?}");
@@ -275,13 +288,13 @@ fn rounds(seed: u64) {
             _ => reply.is_error(),
         };
         assert!(failed, "seed {seed}, round {round}: {steps:?}");
-        assert_eq!(before, state_of(&client), "seed {seed}, round {round}: {steps:?}");
+        assert_eq!(before, state_of(client), "seed {seed}, round {round}: {steps:?}");
     }
 }
 
 #[test]
 fn an_atomic_routine_that_fails_leaves_everything_as_before() {
     for seed in 0..24 {
-        rounds(seed);
+        rounds(seed, &open());
     }
 }

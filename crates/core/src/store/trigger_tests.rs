@@ -344,6 +344,27 @@ fn what_triggers_do_is_in_the_log_and_fires_nothing_when_it_is_read() {
 }
 
 #[test]
+fn the_slow_log_names_what_a_request_fired() {
+    let client = loaded();
+    sql(&client, "CREATE TRIGGER a BEFORE INSERT ON t CALL upper");
+    sql(&client, "CREATE TRIGGER b AFTER INSERT ON t CALL tell");
+    sql(&client, "CREATE TRIGGER c ON KEYS 'told' CALL event");
+    client.call(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+    let slowest = |request: &[&str]| {
+        client.call(request);
+        let mut baton = client.store.enter();
+        let entry = baton.state().slowlog.newest(1).next().unwrap().arguments.clone();
+        entry.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect::<Vec<_>>().join(" ")
+    };
+    let insert = "INSERT INTO t (id, name) VALUES (1, 'x'), (2, 'y')";
+    let fired = "(trigger a CALL upper, trigger b CALL tell, trigger c CALL event)";
+    assert_eq!(format!("SQL {insert} {fired}"), slowest(&["SQL", insert]));
+    assert_eq!("GET k", slowest(&["GET", "k"]));
+    assert_eq!("LPUSH told x (trigger c CALL event)", slowest(&["LPUSH", "told", "x"]));
+    assert_eq!("SQL DELETE FROM t", slowest(&["SQL", "DELETE FROM t"]));
+}
+
+#[test]
 fn sql_calls_pure_functions() {
     let client = Client::new();
     let library = r#"#!lua name=p
@@ -405,7 +426,7 @@ fn a_long_read_that_calls_functions_gives_the_same_rows() {
 }
 
 /// A world whose clock a test moves.
-struct World(Arc<AtomicI64>, Xoshiro);
+pub(super) struct World(pub Arc<AtomicI64>, pub Xoshiro);
 
 impl Env for World {
     fn now_us(&mut self) -> i64 {

@@ -91,13 +91,28 @@ pub fn error_reply(stack: Stack<'_>) -> Answer {
     let Some(text) = only_string(stack) else { return Ok(1) };
     // "-CODE text" and "CODE text" are taken as they are; a word alone is no code.
     let text = super::convert::c_text(Some(text.strip_prefix(b"-").unwrap_or(text)));
-    let text = String::from_utf8_lossy(text);
-    let text = match text.split_once(' ') {
-        Some((code, message)) => format!("{code} {}", message.trim_matches(['\r', '\n'])),
-        None => format!("ERR {}", text.trim_matches(['\r', '\n'])),
+    let (code, message) = match text.iter().position(|byte| *byte == b' ') {
+        Some(at) => text.split_at(at + 1),
+        None => (&b"ERR "[..], text),
     };
-    push_error_table(stack, &text);
+    push_error_bytes(stack, &[code, without_line_ends(message)].concat())?;
     Ok(1)
+}
+
+/// Without line ends at either end.
+fn without_line_ends(mut text: &[u8]) -> &[u8] {
+    while let [b'\r' | b'\n', rest @ ..] | [rest @ .., b'\r' | b'\n'] = text {
+        text = rest;
+    }
+    text
+}
+
+/// Pushes the table that stands for an error reply.
+fn push_error_bytes(stack: Stack<'_>, text: &[u8]) -> Result<(), Fault> {
+    stack.push_table(0, 1);
+    stack.push_bytes(text)?;
+    stack.set_field(-2, "err");
+    Ok(())
 }
 
 /// `redis.status_reply(text)`

@@ -1,5 +1,6 @@
 //! The library `cmsgpack` as Redis ships it: MessagePack from and to Lua values.
 
+use super::pace::Pace;
 use super::stack::{Answer, Fault, Kind, Stack, entry};
 use crate::limits;
 
@@ -34,7 +35,7 @@ fn pack(stack: Stack<'_>) -> Answer {
     if count == 0 {
         return Err(Fault::Argument(0, "MessagePack pack needs input.".into()));
     }
-    let mut packer = Packer { stack, bytes: Vec::new() };
+    let mut packer = Packer { stack, bytes: Vec::new(), pace: Pace::new(stack) };
     for index in 1..=count {
         if !stack.reserve(2) {
             return Err(Fault::Argument(0, "Too many arguments for MessagePack pack.".into()));
@@ -49,17 +50,18 @@ fn pack(stack: Stack<'_>) -> Answer {
 struct Packer<'a> {
     stack: Stack<'a>,
     bytes: Vec<u8>,
+    pace: Pace<'a>,
 }
 
 impl Packer<'_> {
     /// Pops a value and packs it.
     fn value(&mut self, level: usize) -> Result<(), Fault> {
         let stack = self.stack;
+        self.pace.take(1)?;
         match stack.kind(-1) {
             Kind::String => self.string(stack.bytes(-1).unwrap_or_default()),
             Kind::Boolean => self.bytes.push(0xc2 + stack.truth(-1) as u8),
             Kind::Number => self.number(stack.number(-1).unwrap_or_default()),
-            Kind::Table if stack.shared().must_end() => return Err(Fault::Ended),
             Kind::Table if level < NESTING_MAX => self.table(level)?,
             _ => self.bytes.push(0xc0),
         }
@@ -126,7 +128,7 @@ impl Packer<'_> {
         if !stack.reserve(6) {
             return Err(Fault::Memory);
         }
-        if self.is_array() {
+        if self.is_array()? {
             let len = stack.table_len(-1);
             if len <= 15 {
                 self.bytes.push(0x90 | len as u8)
@@ -142,6 +144,7 @@ impl Packer<'_> {
         let mut len = 0;
         stack.push_nil();
         while stack.next(-2) {
+            self.pace.take(1)?;
             stack.pop(1);
             len += 1;
         }
@@ -160,23 +163,24 @@ impl Packer<'_> {
     }
 
     /// True when the keys of the table on top are 1 to their number.
-    fn is_array(&self) -> bool {
+    fn is_array(&mut self) -> Result<bool, Fault> {
         let stack = self.stack;
         let (mut count, mut max) = (0.0, 0.0f64);
         stack.push_nil();
         while stack.next(-2) {
+            self.pace.take(1)?;
             stack.pop(1);
             let key = if stack.kind(-1) == Kind::Number { stack.number(-1) } else { None };
             match key {
                 Some(key) if key > 0.0 && key.trunc() == key && key <= i32::MAX as f64 => max = max.max(key),
                 _ => {
                     stack.pop(1);
-                    return false;
+                    return Ok(false);
                 }
             }
             count += 1.0;
         }
-        count == max
+        Ok(count == max)
     }
 }
 
@@ -209,7 +213,7 @@ fn unpack_from(stack: Stack<'_>, limit: i64, offset: i64) -> Answer {
         let text = format!("Start offset {offset} greater than input length {}.", bytes.len());
         return Err(Fault::Here(text.into()));
     };
-    let mut unpacker = Unpacker { stack, rest, depth: 0 };
+    let mut unpacker = Unpacker { stack, rest, depth: 0, pace: Pace::new(stack) };
     let mut count = 0;
     while !unpacker.rest.is_empty() && (all || (count as i64) < limit) {
         unpacker.value()?;
@@ -237,6 +241,7 @@ struct Unpacker<'a> {
     stack: Stack<'a>,
     rest: &'a [u8],
     depth: usize,
+    pace: Pace<'a>,
 }
 
 impl<'a> Unpacker<'a> {
@@ -261,6 +266,7 @@ impl<'a> Unpacker<'a> {
     /// Pushes the next value.
     fn value(&mut self) -> Result<(), Fault> {
         let stack = self.stack;
+        self.pace.take(1)?;
         if !stack.reserve(4) || self.depth > limits::SCRIPT_DATA_DEPTH_MAX {
             return Err(too_many());
         }
@@ -337,7 +343,13 @@ impl<'a> Unpacker<'a> {
         for _ in 0..len {
             self.value()?;
             self.value()?;
-            self.stack.set_pair(-3);
+            match self.stack.kind(-2) {
+                Kind::Nil => return Err(Fault::Plain("table index is nil".into())),
+                Kind::Number if self.stack.number(-2).is_some_and(f64::is_nan) => {
+                    return Err(Fault::Plain("table index is NaN".into()));
+                }
+                _ => self.stack.set_pair(-3),
+            }
         }
         self.depth -= 1;
         Ok(())

@@ -278,11 +278,11 @@ impl<'a> Reader<'a> {
     /// The table below the top is an error, whose text is on top.
     fn error(&mut self) -> Reply {
         let stack = self.stack;
-        let message = text(without_newlines(c_text(Some(self.string(-1)))));
+        let message = without_newlines(c_text(Some(self.string(-1)))).to_vec();
         stack.get_field(-2, "ignore_error_stats_update");
         self.counted |= self.depth == 1 && stack.kind(-1) == Kind::Boolean && stack.truth(-1);
         stack.pop(1);
-        Error::new(Code::Custom, message).into()
+        Error::quoting(Code::Custom, message).into()
     }
 
     /// The table on top may be `{format=..., string=...}`.

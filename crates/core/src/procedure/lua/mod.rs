@@ -2,7 +2,8 @@
 //!
 //! From the bottom: [`heap`] (its memory), [`shared`] (what its functions share), [`stack`] (the border between Lua and
 //! Rust, with the rules that keep either from unwinding through the other), the libraries ([`api`] is the table `redis`,
-//! [`peryton`] the one of that name, then [`cjson`], [`cmsgpack`], [`structs`], [`strings`] over [`pattern`], [`random`]), [`sandbox`] (what scripts see),
+//! [`peryton`] the one of that name, then [`cjson`], [`cmsgpack`], [`structs`], [`strings`] over [`pattern`], [`random`], [`pace`]
+//! has long ones look whether to end), [`sandbox`] (what scripts see),
 //! [`state`] (the interpreter), [`library`] (functions that stay) and [`routine`] (their calls, with [`rows`]).
 //!
 //! `mlua-sys` is used without `mlua` on top: a call of a command from a script costs little more than the command then,
@@ -15,6 +16,7 @@ mod convert;
 mod heap;
 mod library;
 mod number;
+mod pace;
 mod pattern;
 mod peryton;
 mod random;
@@ -30,6 +32,8 @@ mod structs;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trap_tests;
 
 pub use library::{FunctionId, Limits};
 pub use routine::{Field, Told};

@@ -11,6 +11,8 @@ pub const CAPTURES_MAX: usize = 32;
 const DEPTH_MAX: usize = 200;
 /// Steps between two questions whether to go on.
 const STEPS: u32 = 4096;
+/// Bytes that one step may look at besides.
+const STEP_BYTES: usize = 16;
 
 /// Why matching failed to give an answer.
 #[derive(Debug, PartialEq)]
@@ -80,12 +82,20 @@ impl<'a> Matcher<'a> {
 
     #[inline]
     fn step(&mut self) -> Result<(), Failure> {
-        self.steps -= 1;
-        if self.steps == 0 {
+        self.spend(0)
+    }
+
+    /// A step that looks at so many bytes: of a set, or of what a capture holds.
+    #[inline]
+    fn spend(&mut self, bytes: usize) -> Result<(), Failure> {
+        let steps = 1 + (bytes / STEP_BYTES) as u32;
+        if self.steps <= steps {
             self.steps = STEPS;
             if !(self.go_on)() {
                 return Err(Failure::Interrupted);
             }
+        } else {
+            self.steps -= steps;
         }
         Ok(())
     }
@@ -95,6 +105,7 @@ impl<'a> Matcher<'a> {
         if self.depth > DEPTH_MAX {
             return malformed("pattern too complex");
         }
+        self.step()?;
         let result = self.match_items(s, p);
         self.depth -= 1;
         result
@@ -117,6 +128,7 @@ impl<'a> Matcher<'a> {
                         return malformed("missing '[' after '%f' in pattern");
                     }
                     let end = self.class_end(p + 2)?;
+                    self.spend(3 * (end - p))?;
                     let before = if s == 0 { 0 } else { self.text[s - 1] };
                     let here = self.text.get(s).copied().unwrap_or(0);
                     if self.in_set(before, p + 2, end - 1) || !self.in_set(here, p + 2, end - 1) {
@@ -130,6 +142,7 @@ impl<'a> Matcher<'a> {
                 },
                 _ => {
                     let end = self.class_end(p)?;
+                    self.spend(2 * (end - p))?;
                     match self.pattern.get(end) {
                         Some(b'?') => {
                             if self.matches_one(s, p, end)
@@ -143,7 +156,6 @@ impl<'a> Matcher<'a> {
                         Some(b'+') => return self.match_greedily(s, p, end, 1),
                         Some(b'-') => return self.match_lazily(s, p, end),
                         _ => {
-                            self.step()?;
                             if !self.matches_one(s, p, end) {
                                 return Ok(None);
                             }
@@ -160,7 +172,7 @@ impl<'a> Matcher<'a> {
     fn match_greedily(&mut self, s: usize, p: usize, end: usize, least: usize) -> Match {
         let mut count = 0;
         while self.matches_one(s + count, p, end) {
-            self.step()?;
+            self.spend(end - p)?;
             count += 1;
         }
         while count >= least {
@@ -179,7 +191,7 @@ impl<'a> Matcher<'a> {
     /// As few of the class at `p` as possible, then the rest.
     fn match_lazily(&mut self, mut s: usize, p: usize, end: usize) -> Match {
         loop {
-            self.step()?;
+            self.spend(end - p)?;
             if let Some(done) = self.match_here(s, end + 1)? {
                 return Ok(Some(done));
             }
@@ -242,9 +254,13 @@ impl<'a> Matcher<'a> {
     /// `%1`: what the capture holds, again.
     fn match_capture(&mut self, s: usize, digit: u8) -> Match {
         let index = digit.wrapping_sub(b'1') as usize;
-        let Some(Capture::Closed(start, len)) = self.captures[..self.level].get(index).copied() else {
-            return malformed("invalid capture index");
+        let (start, len) = match self.captures[..self.level].get(index) {
+            Some(Capture::Closed(start, len)) => (*start, *len),
+            // A position is as long as nothing.
+            Some(Capture::Position(_)) => return Ok(None),
+            _ => return malformed("invalid capture index"),
         };
+        self.spend(len)?;
         let again = self.text[s..].starts_with(&self.text[start..start + len]);
         Ok(again.then_some(s + len))
     }

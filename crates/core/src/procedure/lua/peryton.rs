@@ -5,7 +5,7 @@
 use super::api::reply_fault;
 use super::convert::{push_error, push_reply};
 use super::routine::returned_error;
-use super::rows::{push_value, value_at};
+use super::rows::{argument_at, push_value, value_at};
 use super::stack::{Answer, Fault, Kind, Stack, entry};
 use crate::ds::number;
 use crate::error::{Code, Error};
@@ -54,7 +54,7 @@ fn prepared(stack: Stack<'_>) -> Answer {
 fn statement(stack: Stack<'_>, text: &[u8], first: c_int, raise: bool) -> Answer {
     let mut values = Values::new();
     for index in first..=stack.top() {
-        values.push(value_at(stack, index).ok_or_else(|| stack.wrong_type(index, VALUE))?);
+        values.push(argument_at(stack, index).ok_or_else(|| stack.wrong_type(index, VALUE))?);
     }
     let mut list = List::new(stack)?;
     let asked = stack.with_host(|host| host.sql(text, &values, &mut |names, values| list.add(names, values)));
@@ -177,6 +177,9 @@ pub fn get(stack: Stack<'_>) -> Answer {
     }
 }
 
+/// What a key of `peryton.mget` takes at least, while rows are looked for and in the list of them.
+const MGET_KEY_BYTES: usize = size_of::<DatumRef<'_>>() + 16;
+
 /// `peryton.mget(table, keys [, columns])`: a list with the row of each key, or false where there is none.
 pub fn mget(stack: Stack<'_>) -> Answer {
     let table = stack.string_argument(1)?;
@@ -185,7 +188,7 @@ pub fn mget(stack: Stack<'_>) -> Answer {
     }
     let columns = columns_argument(stack, 3)?;
     let (mut keys, count) = (Values::new(), stack.table_len(2) as c_int);
-    if !stack.reserve(8) {
+    if !stack.reserve(8) || !stack.shared().heap.has_room(count as usize * MGET_KEY_BYTES) {
         return Err(Fault::Memory);
     }
     for place in 1..=count {

@@ -124,7 +124,24 @@ function globals.collectgarbage(what, argument)
   return raw_collectgarbage(what, argument)
 end
 
-local coroutine = pick(raw.coroutine, 'create resume running status wrap yield')
+-- Each coroutine inside another one takes some of the machine's stack, of which there is less than memory for them.
+local coroutine = pick(raw.coroutine, 'create running status yield')
+local is_deep, raw_resume, raw_wrap = native.is_deep, raw.coroutine.resume, raw.coroutine.wrap
+function coroutine.resume(...)
+  if is_deep() then
+    return false, 'C stack overflow'
+  end
+  return raw_resume(...)
+end
+function coroutine.wrap(...)
+  local resume = raw_wrap(...)
+  return function(...)
+    if is_deep() then
+      error('C stack overflow', 2)
+    end
+    return resume(...)
+  end
+end
 local math = pick(raw.math, [[abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp log log10 max
   min modf pi pow rad sin sinh sqrt tan tanh]])
 math.mod = math.fmod
@@ -137,14 +154,24 @@ function table.insert(t, ...)
   end
   return raw_insert(t, ...)
 end
--- A long sort compares in Lua, where it can be ended.
-local raw_sort = raw.table.sort
+-- A long sort compares in Lua, where it can be ended, and so does one whose comparison is no Lua function.
+local raw_sort, sorts_long, is_native = raw.table.sort, native.sorts_long, native.is_native
 local function less(a, b)
   return a < b
 end
 function table.sort(t, compare)
-  if compare == nil and type(t) == 'table' and #t > 10000 then
-    compare = less
+  if compare == nil then
+    if sorts_long(t) then
+      compare = less
+    end
+  elseif is_native(compare) then
+    local given = compare
+    function compare(a, b)
+      return given(a, b)
+    end
+  end
+  if is_deep() then
+    error('C stack overflow', 2)
   end
   return raw_sort(t, compare)
 end
@@ -158,6 +185,13 @@ for _, name in raw_next, { 'find', 'match', 'gmatch', 'gsub' } do
   string[name] = native[name]
 end
 string.gfind = string.gmatch
+local raw_format, has_tables = string.format, native.has_tables
+function string.format(...)
+  if has_tables(...) and is_deep() then
+    error('C stack overflow', 2)
+  end
+  return raw_format(...)
+end
 -- Nothing, repeated, is made in no time.
 local raw_rep = string.rep
 function string.rep(...)

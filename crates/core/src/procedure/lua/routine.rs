@@ -233,10 +233,7 @@ pub fn returned_error(stack: Stack<'_>) -> Option<Error> {
     }
     stack.get_field(-1, "err");
     let is_text = stack.kind(-1) == Kind::String;
-    let error = is_text.then(|| {
-        let text = String::from_utf8_lossy(c_text(stack.bytes(-1))).into_owned();
-        Error::new(Code::Custom, text)
-    });
+    let error = is_text.then(|| Error::quoting(Code::Custom, c_text(stack.bytes(-1)).to_vec()));
     stack.pop(1);
     error
 }

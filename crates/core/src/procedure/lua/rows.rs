@@ -75,6 +75,22 @@ pub fn value_at(stack: Stack<'_>, index: c_int) -> Option<DatumRef<'_>> {
     })
 }
 
+/// [`value_at`] for an argument, whose bytes live as long as it stays in place: a blob takes the place of its table, which
+/// others may change meanwhile.
+#[inline]
+pub fn argument_at(stack: Stack<'_>, index: c_int) -> Option<DatumRef<'_>> {
+    if stack.kind(index) != Kind::Table {
+        return value_at(stack, index);
+    }
+    stack.get_field(index, "blob");
+    if stack.kind(-1) != Kind::String {
+        stack.pop(1);
+        return None;
+    }
+    stack.replace(index);
+    stack.bytes(index).map(DatumRef::Blob)
+}
+
 /// A string as TEXT if it can be one.
 #[inline]
 fn text_or_blob(bytes: &[u8]) -> DatumRef<'_> {

@@ -47,6 +47,10 @@ fn push_native(stack: Stack<'_>) -> Result<(), Fault> {
             ("match", entry!(strings::match_)),
             ("gmatch", entry!(strings::gmatch)),
             ("gsub", entry!(strings::gsub)),
+            ("sorts_long", entry!(sorts_long)),
+            ("is_native", entry!(is_native)),
+            ("is_deep", entry!(is_deep)),
+            ("has_tables", entry!(has_tables)),
         ],
     );
     push_redis(stack);
@@ -149,6 +153,47 @@ fn refuse_here(_: Stack<'_>) -> Answer {
 /// Refuses to run without a handler of errors.
 fn no_handler(_: Stack<'_>) -> Answer {
     Err(Fault::Argument(2, "value expected".into()))
+}
+
+/// Elements, and bytes of strings that comparisons may look at, from which on a sort is a long one.
+const LONG_SORT: (usize, usize) = (10_000, 64 << 20);
+
+/// Will it take long to sort this table? LuaJIT's sort cannot be ended while it compares by itself.
+fn sorts_long(stack: Stack<'_>) -> Answer {
+    let count = if stack.kind(1) == Kind::Table { stack.table_len(1) } else { 0 };
+    let is_long = count > LONG_SORT.0 || {
+        let longest = (1..=count as i32).map(|place| {
+            stack.get_element(1, place);
+            let len = if stack.kind(-1) == Kind::String { stack.bytes(-1).map_or(0, <[u8]>::len) } else { 0 };
+            stack.pop(1);
+            len
+        });
+        let comparisons = count * (usize::BITS - count.leading_zeros()) as usize;
+        longest.max().unwrap_or(0).saturating_mul(comparisons) > LONG_SORT.1
+    };
+    stack.push_bool(is_long);
+    Ok(1)
+}
+
+/// Is this a function that is not written in Lua?
+fn is_native(stack: Stack<'_>) -> Answer {
+    // SAFETY: any index may be asked for; nothing throws.
+    let is_native = unsafe { ffi::lua_iscfunction(stack.raw(), 1) != 0 };
+    stack.push_bool(is_native);
+    Ok(1)
+}
+
+/// Is it too deep to call back Lua code from other code once more?
+fn is_deep(stack: Stack<'_>) -> Answer {
+    stack.push_bool(stack.shared().is_deep());
+    Ok(1)
+}
+
+/// Is any argument a table, whose metamethods may be called?
+fn has_tables(stack: Stack<'_>) -> Answer {
+    let has_tables = (1..=stack.top()).any(|index| stack.kind(index) == Kind::Table);
+    stack.push_bool(has_tables);
+    Ok(1)
 }
 
 /// Refuses to read a global variable that does not exist.

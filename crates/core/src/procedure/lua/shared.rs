@@ -3,6 +3,7 @@
 use super::heap::Heap;
 use super::library::Loading;
 use super::random::Random;
+use crate::limits;
 use crate::procedure::{Host, Watch};
 use mlua_sys::lua_State;
 use std::cell::Cell;
@@ -29,7 +30,16 @@ pub struct Shared {
     pub deadline_ns: Cell<u64>,
     /// The thread whose code has called out to the engine, which may call back a function.
     pub thread: Cell<Option<NonNull<lua_State>>>,
+    /// Where on the machine's stack the outermost function runs, and how many run inside each other.
+    ground: Cell<(usize, usize)>,
     host: Cell<Option<NonNull<dyn Host>>>,
+}
+
+/// About where on the machine's stack its caller is. Stacks grow down.
+#[inline(always)]
+fn here() -> usize {
+    let mark = 0u8;
+    std::hint::black_box(&raw const mark) as usize
 }
 
 impl Shared {
@@ -45,6 +55,7 @@ impl Shared {
             loading: Cell::new(None),
             deadline_ns: Cell::new(0),
             thread: Cell::new(None),
+            ground: Cell::new((0, 0)),
             host: Cell::new(None),
         }
     }
@@ -52,18 +63,29 @@ impl Shared {
     /// Lends the host to the functions that are called while `run` runs.
     pub fn lend<R>(&self, host: &mut dyn Host, run: impl FnOnce() -> R) -> R {
         /// Takes the host back, whatever happens.
-        struct Back<'a>(&'a Shared);
+        struct Back<'a>(&'a Shared, (usize, usize));
         impl Drop for Back<'_> {
             fn drop(&mut self) {
                 self.0.host.set(None);
+                self.0.ground.set(self.1);
             }
         }
         let host = NonNull::from(host);
         // SAFETY: this changes the lifetime only. The pointer is gone from the cell before the borrow ends (`Back`).
         let host = unsafe { std::mem::transmute::<NonNull<dyn Host + '_>, NonNull<dyn Host + 'static>>(host) };
         self.host.set(Some(host));
-        let _back = Back(self);
+        let (ground, level) = self.ground.get();
+        let _back = Back(self, (ground, level));
+        self.ground.set((if level == 0 { here() } else { ground }, level + 1));
         run()
+    }
+
+    /// Has the running function taken more of the machine's stack than it may? Lua's own code takes none; what calls back
+    /// Lua code from other code does, and coroutines do that are resumed inside each other.
+    #[inline(never)]
+    pub fn is_deep(&self) -> bool {
+        let (ground, level) = self.ground.get();
+        ground.saturating_sub(here()) > limits::SCRIPT_STACK_BYTES_MAX * level
     }
 
     /// Must what runs end, because somebody killed it or its time is over?

@@ -13,6 +13,9 @@
 //! instead, and a library of which it only reads fields may stand there unguarded.
 //!
 //! **Its lists.** When it only reads elements and lengths of `KEYS` and `ARGV`, nothing need be cleaned up after it.
+//!
+//! All of this is judged by Lua 5.1's grammar. LuaJIT's knows more (`a.b += 1` assigns, `a?.b`, `x -> y`), and skips a first
+//! line that begins with `#`: of a text with anything that is none of Lua 5.1's nothing is believed.
 
 use std::collections::BTreeMap;
 
@@ -41,6 +44,9 @@ impl Source {
     /// Analyses a text, which must compile.
     pub fn new(text: &[u8]) -> Source {
         let tokens = tokens(text);
+        if is_foreign(text, &tokens) {
+            return Source { text: text.to_vec(), uses: BTreeMap::new(), keeps_lists: false };
+        }
         let mut source = Source { text: Vec::new(), uses: BTreeMap::new(), keeps_lists: true };
         let mut nesting = Nesting::default();
         // Where returned calls are, and whether they are good ones only if `redis` is what it seems.
@@ -83,7 +89,8 @@ impl Source {
         let is_field = tokens.is(at + 1, &["."]) && tokens.get(at + 2).is_some_and(Token::is_name);
         let used = match () {
             _ if tokens.before(at, &["function"]) || may_assign(at + 1) => Use::Assigned,
-            _ if is_field && !may_assign(at + 3) => Use::Fields,
+            // As a statement, `a.b ~= c` assigns in LuaJIT.
+            _ if is_field && !may_assign(at + 3) && !tokens.is(at + 3, &["~="]) => Use::Fields,
             _ => Use::Value,
         };
         let name = tokens[at].bytes;
@@ -100,6 +107,20 @@ impl Source {
             _ => true,
         };
     }
+}
+
+/// Is there anything that Lua 5.1 does not know?
+fn is_foreign(text: &[u8], tokens: &[Token<'_>]) -> bool {
+    // LuaJIT skips a mark of the encoding and a line that names an interpreter.
+    let has_header = text.starts_with(b"#") || text.starts_with(b"\xEF\xBB\xBF");
+    // Operators that no operator like these may follow: together they are others.
+    let joins = |at: usize| match tokens[at].bytes {
+        b"+" | b"-" | b"*" | b"/" | b"%" | b"^" | b".." | b"<" | b">" => {
+            tokens.get(at + 1).is_some_and(|next| matches!(next.bytes[0], b'=' | b'<' | b'>' | b'/'))
+        }
+        _ => false,
+    };
+    has_header || (0..tokens.len()).any(|at| !tokens[at].is_known() || joins(at))
 }
 
 /// Does `redis.call(...)` or `redis.pcall(...)`, and nothing behind it, stand at `at`?
@@ -177,6 +198,32 @@ impl Token<'_> {
     fn is_name(&self) -> bool {
         !self.is_string && is_name(self.bytes[0]) && !self.bytes[0].is_ascii_digit()
     }
+
+    /// Is it a token of Lua 5.1?
+    fn is_known(&self) -> bool {
+        match self.bytes {
+            _ if self.is_string || self.is_name() => true,
+            [b'0'..=b'9', ..] | [b'.', b'0'..=b'9', ..] => is_number(self.bytes),
+            b"==" | b"~=" | b"<=" | b">=" | b".." | b"..." => true,
+            [byte] => b"+-*/%^#<>=(){}[];:,.".contains(byte),
+            _ => false,
+        }
+    }
+}
+
+/// Are these bytes, which begin with a digit or a point, a number as Lua 5.1 writes them?
+fn is_number(bytes: &[u8]) -> bool {
+    let (digits, mark, is_digit): (_, _, fn(&u8) -> bool) =
+        match bytes.strip_prefix(b"0x").or_else(|| bytes.strip_prefix(b"0X")) {
+            Some(digits) => (digits, b'p', u8::is_ascii_hexdigit),
+            None => (bytes, b'e', u8::is_ascii_digit),
+        };
+    let end = digits.iter().position(|byte| byte.eq_ignore_ascii_case(&mark)).unwrap_or(digits.len());
+    let (mantissa, exponent) = digits.split_at(end);
+    let exponent = exponent.get(1..).map(|rest| rest.strip_prefix(b"+").or(rest.strip_prefix(b"-")).unwrap_or(rest));
+    mantissa.iter().filter(|byte| **byte == b'.').count() <= 1
+        && mantissa.iter().all(|byte| *byte == b'.' || is_digit(byte))
+        && exponent.is_none_or(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
 }
 
 /// Looks at tokens by position.
@@ -262,7 +309,8 @@ impl<'a> Scanner<'a> {
                     if self.byte(0) == b'[' && self.bracket_level().is_some() {
                         self.skip_long();
                     } else {
-                        self.at += count(&self.text[self.at.min(self.text.len())..], |byte| byte != b'\n');
+                        self.at +=
+                            count(&self.text[self.at.min(self.text.len())..], |byte| !matches!(byte, b'\n' | b'\r'));
                     }
                 }
                 _ => return,
@@ -293,9 +341,12 @@ impl<'a> Scanner<'a> {
         self.at = len.map_or(self.text.len(), |len| inside + len + close.len());
     }
 
+    /// A sign belongs to a number behind the letter of its exponent only, which in a hexadecimal one is no digit.
     fn skip_number(&mut self) {
+        let is_hexadecimal = self.byte(0) == b'0' && self.byte(1).eq_ignore_ascii_case(&b'x');
+        let mark = if is_hexadecimal { b'p' } else { b'e' };
         while is_name(self.byte(0)) || self.byte(0) == b'.' {
-            let exponent = matches!(self.byte(0), b'e' | b'E' | b'p' | b'P') && matches!(self.byte(1), b'+' | b'-');
+            let exponent = self.byte(0).eq_ignore_ascii_case(&mark) && matches!(self.byte(1), b'+' | b'-');
             self.at += 1 + exponent as usize;
         }
     }
@@ -386,6 +437,53 @@ mod tests {
             ("return 'redis'", None),
         ] {
             assert_eq!(expected, of(script), "{script}");
+        }
+    }
+
+    #[test]
+    fn nothing_hides_from_the_scanner() {
+        let of = |script: &str| Source::new(script.as_bytes()).uses.get(&b"redis"[..]).copied();
+        for script in [
+            "redis.call('x') -- c\rredis.call = 1",
+            "redis.call('x') --[c\rredis.call = 1",
+            "local n = {0xe+redis, redis.call}",
+            "local n = {0xE-redis, redis.call}",
+            "local n = {0x1p+1, redis}",
+            "redis.LOG_NOTICE ~= 1",
+        ] {
+            assert_eq!(Some(Use::Value), of(script), "{script}");
+        }
+        assert_eq!(Some(Use::Fields), of("return 0x1F + 1e+5 + .5e-3 + 3. .. redis.sha1hex('x') .. 0x.8p1"));
+        for script in [
+            "#\"\nredis.call = 1 --\"\nreturn redis.call('x')",
+            "\u{feff}redis.call = 1 return redis.call('x')",
+            "redis.x += 1 redis.call('x')",
+            "redis.x -= 1",
+            "redis.x *= 1",
+            "redis.x /= 1",
+            "redis.x //= 1",
+            "redis.x %= 1",
+            "redis.x ^= 1",
+            "redis.x ..= 'a'",
+            "redis.x ??= 'a'",
+            "redis.x &= 1",
+            "redis.x |= 1",
+            "redis.x ~= 1 redis.x ~>>= 1",
+            "redis.x <<= 1",
+            "redis.x >>= 1",
+            "redis?.x = 1",
+            "f(redis -> redis.call)",
+            "return redis.a && redis.b",
+            "return !redis.a",
+            "::a:: redis.call('x')",
+            "return redis.a != 1",
+            "return 1_0, redis.a",
+            "return 1LL, redis.a",
+            "return 0x1p, redis.a",
+        ] {
+            let source = Source::new(script.as_bytes());
+            assert!(source.uses.is_empty() && !source.keeps_lists, "{script}");
+            assert_eq!(script.as_bytes(), source.text, "{script}");
         }
     }
 

@@ -225,6 +225,9 @@ impl Lua {
     #[inline]
     pub(super) fn set_limit(&self, call: &Call<'_>) {
         let heap = &self.shared().heap;
+        if heap.used() > call.memory_bytes_max {
+            self.collect_all();
+        }
         heap.set_limit(call.memory_bytes_max.min(heap.used().saturating_add(call.growth_bytes_max)));
     }
 
@@ -280,23 +283,24 @@ impl Lua {
         let (stack, place) = (ground.stack, self.shared().error_place.take());
         let place = place.map(|(source, line)| format!(" script: {}, on {source}:{line}.", name));
         let mut counted = false;
-        let message = match stack.kind(-1) {
+        let err = |text: &[u8]| Some([b"ERR ", text].concat());
+        let message: Option<Vec<u8>> = match stack.kind(-1) {
             Kind::Table => {
                 stack.get_field(-1, "ignore_error_stats_update");
                 counted = stack.truth(-1);
                 stack.get_field(-2, "err");
-                stack.bytes(-1).map(|bytes| String::from_utf8_lossy(c_text(Some(bytes))).into_owned())
+                stack.bytes(-1).map(|bytes| c_text(Some(bytes)).to_vec())
             }
             _ if place.is_none() => None,
-            Kind::Nil => Some("ERR nil".into()),
-            Kind::Boolean => Some(format!("ERR {}", stack.truth(-1))),
-            Kind::String | Kind::Number => Some(format!("ERR {}", String::from_utf8_lossy(c_text(stack.bytes(-1))))),
-            _ => Some(format!("ERR {}", stack.type_name(-1))),
+            Kind::Nil => err(b"nil"),
+            Kind::Boolean => err(stack.truth(-1).to_string().as_bytes()),
+            Kind::String | Kind::Number => err(c_text(stack.bytes(-1))),
+            _ => err(stack.type_name(-1).as_bytes()),
         };
         let reply = match message {
             // Of a routine that another one called, the place is known already.
-            Some(message) if is_placed(&message) => Error::new(Code::Custom, message),
-            Some(message) => Error::new(Code::Custom, message + &place.unwrap_or_default()),
+            Some(message) if is_placed(&String::from_utf8_lossy(&message)) => Error::quoting(Code::Custom, message),
+            Some(message) => Error::quoting(Code::Custom, [message, place.unwrap_or_default().into_bytes()].concat()),
             None => {
                 let text = stack.bytes(-1).map_or("execution failure".into(), String::from_utf8_lossy);
                 Error::err(format!("Error running script {}, {text}", name))
@@ -340,6 +344,13 @@ impl Lua {
         }
     }
 
+    /// Collects all garbage there is.
+    #[cold]
+    fn collect_all(&self) {
+        // SAFETY: as in `collect`.
+        unsafe { ffi::lua_gc(self.l.as_ptr(), ffi::LUA_GCCOLLECT, 0) };
+    }
+
     /// Collects garbage and sets when to do so again: between scripts if possible, where a whole collection is cheaper
     /// than many small steps.
     fn collect(&self) {
@@ -347,7 +358,13 @@ impl Lua {
         // SAFETY: no Lua code runs, and as scripts cannot attach finalizers none will.
         // One cycle, or what is left of one: a full collection would sweep everything twice.
         unsafe { ffi::lua_gc(l, ffi::LUA_GCSTEP, 1 << 20) };
-        let alive = self.shared().heap.used();
+        let heap = &self.shared().heap;
+        // What a cycle that was under way had marked already is garbage for the next one. Much of that must not be in the
+        // way of the next script.
+        if heap.used() > heap.limit() / 2 {
+            self.collect_all();
+        }
+        let alive = heap.used();
         let headroom = GARBAGE_BYTES.max(alive / 2);
         let collect_at = alive + headroom;
         self.collect_at.set(collect_at);

@@ -225,7 +225,7 @@ fn replace(
 /// Calls a function of the script's, which may come back here: only so deep, as this uses the machine's stack.
 fn call_back(stack: Stack<'_>, args: c_int) -> Result<(), Fault> {
     let depth = &stack.shared().callbacks;
-    if depth.get() >= limits::SCRIPT_CALLBACKS_MAX {
+    if depth.get() >= limits::SCRIPT_CALLBACKS_MAX || stack.shared().is_deep() {
         return Err(Fault::Here("C stack overflow".into()));
     }
     depth.set(depth.get() + 1);

@@ -1,6 +1,7 @@
 //! The library `struct` as Redis ships it: values packed into bytes after a format, as C lays out structs.
 
 use super::convert::truncate;
+use super::pace::Pace;
 use super::stack::{Answer, Fault, Kind, Stack};
 use crate::limits;
 
@@ -11,6 +12,7 @@ const ALIGN_MAX: i32 = 8;
 
 /// A format being read.
 struct Format<'a> {
+    pace: Pace<'a>,
     rest: &'a [u8],
     big_endian: bool,
     align: i32,
@@ -26,13 +28,15 @@ struct Item {
 
 impl<'a> Format<'a> {
     /// A format; as in C, a zero byte ends it.
-    fn new(text: &'a [u8]) -> Self {
-        Format { rest: super::convert::c_text(Some(text)), big_endian: cfg!(target_endian = "big"), align: 1 }
+    fn new(stack: Stack<'a>, text: &'a [u8]) -> Self {
+        let pace = Pace::new(stack);
+        Format { pace, rest: super::convert::c_text(Some(text)), big_endian: cfg!(target_endian = "big"), align: 1 }
     }
 
     /// The next item that is not a mere option, with options taken into account.
     fn item(&mut self) -> Result<Option<Item>, Fault> {
         let Some((&letter, rest)) = self.rest.split_first() else { return Ok(None) };
+        self.pace.take(1)?;
         self.rest = rest;
         let size = match letter {
             b'b' | b'B' | b'x' => 1,
@@ -105,7 +109,7 @@ fn is_integer(letter: u8) -> bool {
 
 /// `struct.pack(format, value, ...)`
 pub fn pack(stack: Stack<'_>) -> Answer {
-    let mut format = Format::new(stack.string_argument(1)?);
+    let mut format = Format::new(stack, stack.string_argument(1)?);
     // The original has a nil behind its arguments, which shows in messages.
     stack.push_nil();
     let mut bytes = Vec::new();
@@ -174,7 +178,7 @@ fn push_ordered(out: &mut Vec<u8>, little: &[u8], big_endian: bool) {
 
 /// `struct.unpack(format, bytes [, position])`: the values, and the position after them.
 pub fn unpack(stack: Stack<'_>) -> Answer {
-    let mut format = Format::new(stack.string_argument(1)?);
+    let mut format = Format::new(stack, stack.string_argument(1)?);
     let bytes = stack.string_argument(2)?;
     let position = stack.optional_integer(3, 1)?;
     if position == 0 {
@@ -214,7 +218,7 @@ pub fn unpack(stack: Stack<'_>) -> Answer {
                     if count == 0 || stack.kind(-1) != Kind::Number {
                         return Err(Fault::Here("format 'c0' needs a previous size".into()));
                     }
-                    size = stack.number(-1).unwrap_or_default() as usize;
+                    size = truncate(stack.number(-1).unwrap_or_default()) as usize;
                     stack.pop(1);
                     count -= 1;
                 }
@@ -234,7 +238,7 @@ pub fn unpack(stack: Stack<'_>) -> Answer {
         }
         at += size;
     }
-    stack.push_number(at as f64 + 1.0);
+    stack.push_number((at as i64).wrapping_add(1) as f64);
     Ok(count + 1)
 }
 
@@ -244,13 +248,15 @@ fn read_integer(little: &[u8], signed: bool) -> f64 {
     if !signed || little.is_empty() {
         return value as f64;
     }
-    let shift = 64 - little.len().min(8) as u32 * 8;
-    ((value << shift) as i64 >> shift) as f64
+    // Of more than eight bytes the sign is where the original's machine has it, whose shifts count up to 63.
+    let sign_and_above = u64::MAX << ((little.len() * 8 - 1) & 63);
+    let value = if value & sign_and_above == 0 { value } else { value | sign_and_above };
+    value as i64 as f64
 }
 
 /// `struct.size(format)`
 pub fn size(stack: Stack<'_>) -> Answer {
-    let mut format = Format::new(stack.string_argument(1)?);
+    let mut format = Format::new(stack, stack.string_argument(1)?);
     let mut position = 0usize;
     while let Some(item) = format.item()? {
         position += format.padding(position, &item);

@@ -434,6 +434,34 @@ fn killed(text: &str) {
 }
 
 #[test]
+fn no_script_changes_a_table_of_all() {
+    let mut bench = Bench::new();
+    for text in [
+        "redis.log(1, 'x') -- c\rredis.leak = 1",
+        "#\"\nredis.leak = 1 --\"\nreturn redis.sha1hex('x')",
+        "\u{feff}redis.leak = 1 return redis.sha1hex('x')",
+        "local a = redis.LOG_NOTICE redis.LOG_NOTICE += 1",
+        "local a = redis.LOG_NOTICE redis.LOG_NOTICE ~= 1",
+        "local a = redis.LOG_NOTICE redis?.leak = 1",
+        "local a = {table.concat({}), pcall(function() return 0xe+table:insert('leak') end)}",
+        "local a = math.pi for k in pairs({1}) do math.pi *= 2 end",
+    ] {
+        bench.run(text);
+        let intact = "return {redis.leak == nil, table[1] == nil, redis.LOG_NOTICE == 2, math.pi < 4}";
+        assert_eq!(Reply::Array(vec![Reply::Int(1); 4]), bench.run(intact), "{text}");
+    }
+}
+
+#[test]
+fn garbage_of_one_script_is_not_in_the_way_of_the_next() {
+    let mut bench = Bench::new();
+    for _ in 0..4 {
+        bench.run("local s = ('x'):rep(3e7) return #s:gsub('x', '')");
+        assert_eq!(Reply::Int(30_000_000), bench.run("return #(('x'):rep(3e7))"));
+    }
+}
+
+#[test]
 fn a_runaway_is_killed() {
     killed("while true do end");
     killed("while true do redis.call('get', 'k') end");
@@ -565,6 +593,12 @@ fn recursion_is_limited() {
         "local t = setmetatable({}, {}) getmetatable(t).__index = function(_, k) return t[k .. 'x'] end return t.a",
         "local function f() return pcall(f) end f() local function g() return 1 + g() end return g()",
         "local function f(x) return load(function() return f(x) end) end return f(1)",
+        "local function f() return coroutine.wrap(f)() end f()",
+        "local function f() return assert(coroutine.resume(coroutine.create(f))) end f()",
+        "local function f() table.sort({3, 2, 1}, function() f() end) end f()",
+        "local m = {} m.__lt = function() table.sort({setmetatable({}, m), setmetatable({}, m)}) end m.__lt()",
+        "local m = {} m.__tostring = function(t) return string.format('%s', t) end return tostring(setmetatable({}, m))",
+        "local function f() string.gsub('x', 'x', coroutine.wrap(function() table.sort({2, 1}, f) end)) end f()",
     ] {
         let error = bench.error(text);
         assert!(error.contains("overflow"), "{text}: {error}");
@@ -874,6 +908,14 @@ fn the_deepest_data_fits_a_small_stack() {
         assert!(matches!(bench.run(&format!("{nest} return t")), Reply::Array(_)));
         bench.run("local function f(n) return (string.gsub('a', 'a', function() return f(n + 1) end)) end return f(1)");
         assert_eq!(Reply::Int(1), bench.run("return (string.find(string.rep('a', 190), string.rep('a?', 190)))"));
+        for nested in [
+            "local function f() return coroutine.wrap(f)() end return pcall(f)",
+            "local function f() table.sort({3, 2, 1}, function() f() end) end return pcall(f)",
+            "local m = {} m.__tostring = function(t) return ('%s'):format(t) end return pcall(tostring, setmetatable({}, m))",
+            "local function f() local ok, e = coroutine.wrap(function() ('x'):gsub('x', f) end)() end return pcall(f)",
+        ] {
+            assert!(!matches!(bench.run(nested), Reply::Error(_)), "{nested}");
+        }
         bench.run("local function f(n) return n == 0 and 0 or 1 + f(n - 1) end return f(10^6)");
         assert_eq!(Reply::Int(1), bench.run("return 1"));
     };

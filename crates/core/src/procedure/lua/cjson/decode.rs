@@ -1,6 +1,7 @@
 //! JSON to Lua values.
 
 use super::super::number;
+use super::super::pace::Pace;
 use super::super::stack::{Answer, Fault, Stack};
 use super::Settings;
 use crate::limits;
@@ -14,7 +15,8 @@ pub fn decode(stack: Stack<'_>) -> Answer {
     if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
         return Err(Fault::Here("JSON parser does not support UTF-16 or UTF-32".into()));
     }
-    let mut decoder = Decoder { stack, settings: Settings::of(stack), text, at: 0, depth: 0, unescaped: Vec::new() };
+    let (settings, pace) = (Settings::of(stack), Pace::new(stack));
+    let mut decoder = Decoder { stack, settings, text, at: 0, depth: 0, unescaped: Vec::new(), pace };
     let token = decoder.next();
     decoder.value(token)?;
     match decoder.next() {
@@ -79,6 +81,7 @@ struct Decoder<'a> {
     at: usize,
     depth: i32,
     unescaped: Vec<u8>,
+    pace: Pace<'a>,
 }
 
 impl Decoder<'_> {
@@ -89,6 +92,7 @@ impl Decoder<'_> {
 
     /// Pushes the value that begins with a token.
     fn value(&mut self, token: Token) -> Result<(), Fault> {
+        self.pace.take(1)?;
         match token.kind {
             TokenKind::Plain(..) | TokenKind::Escaped => self.push_string(&token)?,
             TokenKind::Number(number) => self.stack.push_number(number),

@@ -1,17 +1,22 @@
 //! Lua values to JSON.
 
 use super::super::number;
+use super::super::pace::{PACE_BYTES, Pace};
 use super::super::stack::{Answer, Fault, Kind, Stack};
 use super::{Invalid, Settings};
 use crate::limits;
 use std::ffi::c_int;
+
+/// Bytes of a string that are written at a time.
+const PART_BYTES: usize = 1 << 16;
 
 /// `cjson.encode(value)`
 pub fn encode(stack: Stack<'_>) -> Answer {
     if stack.top() != 1 {
         return Err(Fault::Argument(1, "expected 1 argument".into()));
     }
-    let mut encoder = Encoder { stack, settings: Settings::of(stack), depth: 0, json: Vec::new() };
+    let pace = Pace::new(stack);
+    let mut encoder = Encoder { stack, settings: Settings::of(stack), depth: 0, json: Vec::new(), pace };
     encoder.value()?;
     stack.push_bytes(&encoder.json)?;
     Ok(1)
@@ -22,6 +27,7 @@ struct Encoder<'a> {
     settings: Settings,
     depth: i32,
     json: Vec<u8>,
+    pace: Pace<'a>,
 }
 
 impl Encoder<'_> {
@@ -29,7 +35,7 @@ impl Encoder<'_> {
     fn value(&mut self) -> Result<(), Fault> {
         let stack = self.stack;
         match stack.kind(-1) {
-            Kind::String => self.string(-1),
+            Kind::String => self.string(-1)?,
             Kind::Number => self.number(-1)?,
             Kind::Boolean => self.json.extend_from_slice(if stack.truth(-1) { b"true" } else { b"false" }),
             Kind::Table => self.table()?,
@@ -37,10 +43,12 @@ impl Encoder<'_> {
             Kind::LightUserdata if stack.userdata(-1).is_null() => self.json.extend_from_slice(b"null"),
             _ => return Err(self.refusal(-1, "type not supported")),
         }
-        if !stack.shared().heap.has_room(self.json.len()) {
-            return Err(Fault::Memory);
-        }
-        Ok(())
+        self.pace.take(1)?;
+        self.check_room()
+    }
+
+    fn check_room(&self) -> Result<(), Fault> {
+        if self.stack.shared().heap.has_room(self.json.len()) { Ok(()) } else { Err(Fault::Memory) }
     }
 
     fn table(&mut self) -> Result<(), Fault> {
@@ -63,6 +71,7 @@ impl Encoder<'_> {
         let (mut max, mut items) = (0.0f64, 0);
         stack.push_nil();
         while stack.next(-2) {
+            self.pace.take(1)?;
             stack.pop(1);
             let key = if stack.kind(-1) == Kind::Number { stack.number(-1) } else { None };
             match key {
@@ -85,7 +94,6 @@ impl Encoder<'_> {
     }
 
     fn array(&mut self, len: i64) -> Result<(), Fault> {
-        self.look()?;
         self.json.push(b'[');
         for position in 1..=len {
             if position > 1 {
@@ -95,22 +103,13 @@ impl Encoder<'_> {
             self.stack.get_element(-1, position.try_into().unwrap_or(0));
             self.value()?;
             self.stack.pop(1);
-            if position % 4096 == 0 {
-                self.look()?;
-            }
         }
         self.json.push(b']');
         Ok(())
     }
 
-    /// An error if the script is to end. A small table that holds itself many times over is written for very long.
-    fn look(&self) -> Result<(), Fault> {
-        if self.stack.shared().must_end() { Err(Fault::Ended) } else { Ok(()) }
-    }
-
     fn object(&mut self) -> Result<(), Fault> {
         let stack = self.stack;
-        self.look()?;
         self.json.push(b'{');
         let mut first = true;
         stack.push_nil();
@@ -124,7 +123,7 @@ impl Encoder<'_> {
                     self.number(-2)?;
                     self.json.push(b'"');
                 }
-                Kind::String => self.string(-2),
+                Kind::String => self.string(-2)?,
                 _ => return Err(self.refusal(-2, "table key must be a number or string")),
             }
             self.json.push(b':');
@@ -148,18 +147,27 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn string(&mut self, index: c_int) {
+    fn string(&mut self, index: c_int) -> Result<(), Fault> {
         let text = self.stack.bytes(index).unwrap_or_default();
-        self.json.reserve(text.len() + 2);
         self.json.push(b'"');
-        let mut rest = text;
+        // Escapes make six bytes of one, so room is looked for in between.
+        for part in text.chunks(PART_BYTES) {
+            self.pace.take(part.len() / PACE_BYTES)?;
+            self.check_room()?;
+            self.json.reserve(part.len() + 1);
+            self.part(part);
+        }
+        self.json.push(b'"');
+        Ok(())
+    }
+
+    fn part(&mut self, mut rest: &[u8]) {
         while let Some(at) = rest.iter().position(|byte| needs_escape(*byte)) {
             self.json.extend_from_slice(&rest[..at]);
             self.escape(rest[at]);
             rest = &rest[at + 1..];
         }
         self.json.extend_from_slice(rest);
-        self.json.push(b'"');
     }
 
     fn escape(&mut self, byte: u8) {
