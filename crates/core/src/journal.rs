@@ -2,6 +2,7 @@
 //! written.
 
 use crate::error::{Code, Error, Result};
+use crate::recovery::Keys;
 use crate::session::{Durability, Elsewhere, Session, SessionId};
 use crate::txn::{Effect, redo};
 use crate::wal::{Condition, Log, Lsn};
@@ -40,6 +41,8 @@ pub struct Saves {
     pub dirty_at_begin: u64,
     /// One is being made.
     pub running: bool,
+    /// The keys of the one that runs, while some are to be saved.
+    pub slices: Option<Slices>,
     /// One shall be made soon.
     pub wanted: bool,
     /// How many were finished since the store was opened.
@@ -58,6 +61,14 @@ pub struct Saves {
     pub backups: Vec<Backup>,
     /// Where backups are put; empty: nowhere.
     pub backup_place: PathBuf,
+}
+
+/// How a server moves a checkpoint on.
+pub struct Slices {
+    /// Its keys.
+    pub keys: Arc<Keys>,
+    /// When the next ones may be saved, on the steady clock, nanoseconds.
+    pub due_ns: u64,
 }
 
 /// A copy of the store that somebody waits for.

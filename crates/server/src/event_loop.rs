@@ -140,6 +140,8 @@ fn execute(shared: &Shared) {
             baton.offer();
         }
     }
+    // Those who were served get their replies after this, so it is short.
+    baton.save_some();
     shared.queue.set_awake(false);
     shared.busy_after_ms.store(baton.state().config.busy_reply_threshold_ms, Ordering::Relaxed);
     shared.is_open.store(baton.state().config.requirepass.is_empty(), Ordering::Relaxed);

@@ -72,7 +72,13 @@ pub(super) const COMMANDS: &[Spec] = &[
         "Drops tables, an index, views, triggers or schedules.",
     ),
     row("truncate", bare, -2, "[TABLE] t", "Empties a table at once."),
-    row("alter", bare, -2, "TABLE t RENAME TO u", "Gives a table another name."),
+    row(
+        "alter",
+        bare,
+        -2,
+        "TABLE t change [, change ...]",
+        "Adds, drops, renames or changes columns, or gives the table another name.",
+    ),
     row("explain", bare, -2, "SELECT ...", "Tells how the rows of a statement would be found."),
     row(
         "show",

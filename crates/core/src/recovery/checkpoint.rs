@@ -14,6 +14,7 @@
 //! ```
 
 use super::format::{self, Header, Kind};
+use super::keys::Keys;
 use super::tables::Saved;
 pub use super::tables::WriteError;
 use super::writer::Writer;
@@ -23,6 +24,7 @@ use crate::keyspace::Keyspace;
 use crate::keyspace::saving::{Batch, Pass};
 use crate::txn::Tables;
 use crate::value::codec;
+use std::sync::Arc;
 
 /// What a checkpoint says of itself, and what it keeps besides keys and tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,10 +57,7 @@ pub struct Written {
 /// A checkpoint being written.
 pub struct Run {
     about: About,
-    pass: Option<Pass>,
-    /// Not all keys are saved, through some bug.
-    is_broken: bool,
-    waiting: Vec<Batch>,
+    keys: Arc<Keys>,
     tables: Option<Saved>,
     writer: Option<Writer>,
 }
@@ -74,24 +73,17 @@ impl Run {
     pub fn begin(keyspace: &mut Keyspace, tables: &mut Tables, about: About) -> Result<Run> {
         let saved = Saved::of(tables)?;
         let pass = Pass::begin(keyspace).ok_or_else(|| Error::err("a checkpoint is being written already"))?;
-        Ok(Run { about, pass: Some(pass), is_broken: false, waiting: Vec::new(), tables: Some(saved), writer: None })
+        Ok(Run { about, keys: Arc::new(Keys::new(pass)), tables: Some(saved), writer: None })
+    }
+
+    /// Its keys, which others may save, too.
+    pub fn keys(&self) -> &Arc<Keys> {
+        &self.keys
     }
 
     /// Saves some keys: `budget` is in bytes, and 64 for each key looked at; under the baton. True: there are more.
     pub fn slice(&mut self, keyspace: &mut Keyspace, budget: usize) -> bool {
-        let Some(pass) = &mut self.pass else { return false };
-        let more = pass.slice(keyspace, budget);
-        self.waiting.append(&mut pass.take_output());
-        if !more {
-            self.is_broken = pass.is_broken();
-            self.pass = None;
-        }
-        more
-    }
-
-    /// Bytes that were saved and are not written yet.
-    pub fn waiting_bytes(&self) -> usize {
-        self.waiting.iter().map(|batch| batch.bytes.len()).sum()
+        self.keys.slice(keyspace, budget)
     }
 
     /// Writes what was saved, and a block of the tables' rows; off the baton. True: there is more of the tables.
@@ -101,7 +93,7 @@ impl Run {
     pub fn write(&mut self, files: &dyn Files) -> std::result::Result<bool, WriteError> {
         self.open(files)?;
         let Some(writer) = &mut self.writer else { return Ok(false) };
-        for batch in self.waiting.drain(..) {
+        for batch in self.keys.take() {
             write_keys(&batch, writer)?;
         }
         if let Some(tables) = &mut self.tables
@@ -143,8 +135,8 @@ impl Run {
     /// # Errors
     /// There may be no new checkpoint, so the older one and the log must stay; `discard` removes what is unfinished.
     pub fn finish(&mut self, files: &dyn Files) -> std::result::Result<Written, WriteError> {
-        assert!(self.pass.is_none(), "a checkpoint without all keys is none");
-        if self.is_broken {
+        assert!(!self.keys.has_more(), "a checkpoint without all keys is none");
+        if self.keys.is_broken() {
             return Err(WriteError::Keys);
         }
         while self.write(files)? {}
@@ -156,9 +148,7 @@ impl Run {
 
     /// Gives it up; under the baton. What is dropped without it costs changes of keys a little until the next one.
     pub fn abort(&mut self, keyspace: &mut Keyspace) {
-        if let Some(pass) = self.pass.take() {
-            pass.abort(keyspace);
-        }
+        self.keys.abort(keyspace);
     }
 
     /// Removes the file of one that was given up or failed; off the baton. What cannot be removed now goes with

@@ -211,9 +211,14 @@ fn follow_catalog(host: &mut dyn Host, version: u64) -> Result<()> {
         was || links.contains_key(&info.def.id) || triggers.contains_key(&info.def.id)
     };
     let gone = |info: &Arc<TableInfo>| linked(info) || !defs.iter().any(|def| Arc::ptr_eq(def, &info.def));
+    let known = sql.tables.len();
     for (_, info) in sql.tables.extract_if(|_, info| gone(info)) {
         connection.drop_module(&info.def.name);
         sql.rows.forget(info.def.id);
+    }
+    if sql.tables.len() < known {
+        // SQLite keeps the columns of a view that it has met, also where these are another table's by now.
+        follow_views(connection, &mut sql.views, Vec::new())?;
     }
     for def in &defs {
         if !sql.tables.contains_key(&def.id) {

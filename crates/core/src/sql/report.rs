@@ -356,7 +356,7 @@ mod tests {
             ),
             ("SELECT zeroblob(2000000000)", "LIMIT 54000 string or blob too big"),
             // Sentences that begin with a word of five letters had no state.
-            ("ALTER TABLE deer ADD x INT", "SQL 0A000 ALTER TABLE .. ADD is not supported yet"),
+            ("ALTER TABLE deer MODIFY x INT", "SQL 0A000 ALTER TABLE .. MODIFY is not supported yet"),
             ("SELECT 1 STORE INTO HASH 'x'", "SQL 42000 STORE INTO HASH takes two columns"),
             ("CREATE TABLE x (a INT DEFAULT (b), b INT)", "SQL 42S22 DEFAULT of x.a: no such column: b at position 32"),
             // Places in clauses that SQLite does not see as they stand.

@@ -249,6 +249,8 @@ impl Logged {
         let takes_back = self.random.below(6) == 0;
         let mut baton = self.client.store.enter();
         let state = baton.state();
+        // A transaction that found a key expired counts on its not coming back.
+        let takes_back = takes_back && state.transactions.sessions().next().is_none();
         let effects: Vec<Effect> = state.recorded.replace(Vec::new()).unwrap();
         if takes_back && state.wants.contains(Wants::UNDO) {
             for effect in effects.into_iter().rev() {
@@ -295,7 +297,13 @@ fn check_a_checkpoint_taken_while_commands_run(seed: u64) -> u64 {
                 logged.step();
             }
             let budget = 1 + logged.below(6000) as usize;
-            if !logged.with(|state| run.slice(&mut state.keyspace, budget)) {
+            // By the thread that saves, or by a server at the end of its turn.
+            let is_served = logged.below(2) == 0;
+            let slice = |state: &mut State| match is_served {
+                true => run.keys().try_slice(&mut state.keyspace, budget, 1),
+                false => run.keys().slice(&mut state.keyspace, budget),
+            };
+            if !logged.with(slice) {
                 break;
             }
             if logged.below(2) == 0 {

@@ -6,7 +6,7 @@ use crate::command::waiting;
 use crate::directory;
 use crate::env::{DirectoryFiles, Files, go_last, whereabouts};
 use crate::error::{Code, Error, Result};
-use crate::journal::Journal;
+use crate::journal::{Journal, Slices};
 use crate::recovery::{About, Run, Written, remove_others, remove_unfinished};
 use crate::reply::Reply;
 use crate::state::State;
@@ -25,12 +25,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// request takes on its way. Smaller ones wake the thread more often, and each time it takes a processor from those who
 /// serve, of which there may be two: that cost them more than the slices themselves.
 const SLICE_BUDGET: usize = 32 << 10;
+/// The same where a server saves at the end of its turn: no thread has to wake for it, so it may be less.
+const SERVER_BUDGET: usize = 8 << 10;
+/// Where no server has saved anything for so long, nanoseconds, this thread does.
+const SERVED_WITHIN_NS: u64 = 30_000_000;
+/// How often this thread looks where a server saves.
+const SERVED_LOOK: Duration = Duration::from_millis(20);
 /// What was saved is written when it is so much, bytes: another thread wakes for it.
 const WRITE_BYTES: usize = 256 << 10;
 /// The pause after a slice, in lengths of it: the store has most of the time.
 const PAUSE_FACTOR: u32 = 20;
 /// The pause after something was written, in lengths of that.
-const PAUSE_FACTOR_WRITTEN: u32 = 8;
+const PAUSE_FACTOR_WRITTEN: u32 = 1;
 /// Both in a store that nobody asks anything.
 const PAUSE_FACTOR_IDLE: u32 = 1;
 /// The longest pause: on a full machine a piece takes long because others go first.
@@ -236,13 +242,14 @@ fn being_closed() -> Error {
 /// Saves keys in slices under the baton, and writes what they hold, and the tables, off it, in a thread that goes last: on
 /// two cores it would take one of them from those who serve.
 fn walk(store: &Store, run: Run, files: &dyn Files) -> (Run, Result<()>) {
-    std::thread::scope(|scope| {
-        let (to_write, asked) = mpsc::channel::<Run>();
+    store.enter().state.journal.saves.slices = Some(Slices { keys: run.keys().clone(), due_ns: 0 });
+    let end = std::thread::scope(|scope| {
+        let (to_write, asked) = mpsc::channel::<(Run, Pace, Duration)>();
         let (written, answers) = mpsc::channel();
         let write = move || {
             go_last();
-            for mut run in asked {
-                let result = write_some(&mut run, files);
+            for (mut run, pace, time) in asked {
+                let result = write_for(&mut run, files, pace, time);
                 if written.send((run, result)).is_err() {
                     return;
                 }
@@ -250,45 +257,69 @@ fn walk(store: &Store, run: Run, files: &dyn Files) -> (Run, Result<()>) {
         };
         let writer = std::thread::Builder::new().name("peryton-writer".into()).spawn_scoped(scope, write);
         // Without the thread the work is done here.
-        let write = |mut run: Run| match &writer {
+        let write = |mut run: Run, pace, time| match &writer {
             Ok(_) => {
-                to_write.send(run).unwrap_or_else(|_| unreachable!("the writer waits for more"));
+                to_write.send((run, pace, time)).unwrap_or_else(|_| unreachable!("the writer waits for more"));
                 answers.recv().unwrap_or_else(|_| unreachable!("the writer answers"))
             }
             Err(_) => {
-                let result = write_some(&mut run, files);
+                let result = write_for(&mut run, files, pace, time);
                 (run, result)
             }
         };
         let end = walk_with(store, run, write);
         drop(to_write);
         end
-    })
+    });
+    store.enter().state.journal.saves.slices = None;
+    end
 }
 
-/// Writes the next part; a panic is an error, so that the run can be given up under the baton.
-fn write_some(run: &mut Run, files: &dyn Files) -> Result<bool> {
-    whole(|| run.write(files).map_err(Error::from))
+/// Writes the next parts for about this long, with pauses; true: there is more of the tables.
+fn write_for(run: &mut Run, files: &dyn Files, pace: Pace, time: Duration) -> Result<bool> {
+    let begun = Instant::now();
+    loop {
+        let part = Instant::now();
+        // A panic is an error, so that the run can be given up under the baton.
+        let more = whole(|| run.write(files).map_err(Error::from))?;
+        if !more && run.keys().waiting_bytes() < WRITE_BYTES {
+            return Ok(more);
+        }
+        std::thread::sleep((part.elapsed() * pace.factor(PAUSE_FACTOR_WRITTEN)).min(PAUSE_MAX));
+        if begun.elapsed() >= time {
+            return Ok(more);
+        }
+    }
 }
 
-fn walk_with(store: &Store, mut run: Run, write: impl Fn(Run) -> (Run, Result<bool>)) -> (Run, Result<()>) {
+fn walk_with(
+    store: &Store,
+    mut run: Run,
+    write: impl Fn(Run, Pace, Duration) -> (Run, Result<bool>),
+) -> (Run, Result<()>) {
     let (mut has_keys, mut has_rows, mut pace) = (true, true, Pace::default());
     loop {
-        let mut pause = Duration::ZERO;
+        let is_served = is_served(store, &run);
         // Rows soon: as long as they are not written, each page that changes is there twice.
-        if has_rows || !has_keys || run.waiting_bytes() >= WRITE_BYTES {
-            let begun = Instant::now();
+        if has_rows || !has_keys || run.keys().waiting_bytes() >= WRITE_BYTES {
             let written;
-            (run, written) = write(run);
+            (run, written) = write(run, pace, if is_served || !has_keys { SERVED_LOOK } else { Duration::ZERO });
             match written {
                 Err(error) => return (abort(store, run), Err(error)),
                 Ok(false) if !has_keys => return (run, Ok(())),
                 Ok(more) => has_rows = more,
             }
-            pause = begun.elapsed() * pace.factor(PAUSE_FACTOR_WRITTEN);
         }
         if store.is_closed() {
             return (abort(store, run), Err(being_closed()));
+        }
+        if is_served {
+            has_keys = has_keys && run.keys().has_more();
+            pace.asked = Some(Instant::now());
+            if !has_rows {
+                std::thread::sleep(SERVED_LOOK);
+            }
+            continue;
         }
         let mut baton = store.enter();
         // The wait for the baton is not work.
@@ -296,7 +327,27 @@ fn walk_with(store: &Store, mut run: Run, write: impl Fn(Run) -> (Run, Result<bo
         has_keys = has_keys && run.slice(&mut baton.state.keyspace, SLICE_BUDGET);
         pace.look(baton.state.stats.commands);
         drop(baton);
-        std::thread::sleep((pause + begun.elapsed() * pace.factor(PAUSE_FACTOR)).min(PAUSE_MAX));
+        std::thread::sleep((begun.elapsed() * pace.factor(PAUSE_FACTOR)).min(PAUSE_MAX));
+    }
+}
+
+/// Has a server saved keys lately?
+fn is_served(store: &Store, run: &Run) -> bool {
+    let served_ns = run.keys().served_ns();
+    served_ns != 0 && store.overrun().now_ns().saturating_sub(served_ns) < SERVED_WITHIN_NS
+}
+
+/// Saves the next keys if it is time, for whoever has the baton and has served all others.
+#[cold]
+pub(super) fn save_some(state: &mut State) {
+    let State { journal, keyspace, env, monotonic_ns, .. } = state;
+    let Some(slices) = journal.saves.slices.as_mut().filter(|slices| slices.due_ns <= *monotonic_ns) else { return };
+    let begun_ns = env.monotonic_ns();
+    let more = slices.keys.try_slice(keyspace, SERVER_BUDGET, begun_ns);
+    let now_ns = env.monotonic_ns();
+    slices.due_ns = now_ns + (now_ns - begun_ns) * u64::from(PAUSE_FACTOR);
+    if !more {
+        journal.saves.slices = None;
     }
 }
 
@@ -306,7 +357,7 @@ fn abort(store: &Store, mut run: Run) -> Run {
 }
 
 /// How much of the time is taken.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Pace {
     commands: u64,
     asked: Option<Instant>,

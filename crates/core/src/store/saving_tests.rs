@@ -126,6 +126,59 @@ fn what_a_crash_left_of_checkpoints_goes_when_the_store_is_opened() {
 }
 
 #[test]
+fn a_server_saves_keys_at_the_end_of_its_turns() {
+    const PAIRS: usize = 2000;
+    let files = SimulatedFiles::new(1);
+    let client = Client::with(on(&files, Durability::None));
+    let set = |pair: usize, value: &str| {
+        let (one, other) = (format!("one:{pair}"), format!("other:{pair}"));
+        assert_eq!(Reply::Ok, client.call(&["MSET", &one, value, &other, value]));
+    };
+    (0..PAIRS).for_each(|pair| set(pair, "0"));
+    let (mut served, mut value) = (0, 0);
+    let count = || client.store.enter().state().journal.saves.count;
+    // The store's own thread may be faster.
+    until(|| {
+        let before = count();
+        client.send(&["BGSAVE"]);
+        until(|| {
+            value += 1;
+            set(value * 31 % PAIRS, &value.to_string());
+            let mut baton = client.store.enter();
+            let is_running = baton.state().journal.saves.slices.is_some();
+            baton.save_some();
+            served += u64::from(is_running && baton.state().journal.saves.slices.is_none());
+            baton.state().journal.saves.count > before
+        });
+        served > 0
+    });
+    drop(client);
+    // All of one instant: both of each pair, or neither.
+    let again = Client::with(on(&files, Durability::None));
+    assert_eq!(Reply::Int(2 * PAIRS as i64), again.call(&["DBSIZE"]));
+    for pair in 0..PAIRS {
+        let one = again.call(&["GET", &format!("one:{pair}")]);
+        assert_eq!(one, again.call(&["GET", &format!("other:{pair}")]));
+    }
+}
+
+#[test]
+fn a_bit_that_is_set_again_is_no_change() {
+    let files = SimulatedFiles::new(1);
+    let client = Client::with(on(&files, Durability::Interval));
+    let dirty = || client.store.enter().state().stats.dirty;
+    assert_eq!(Reply::Int(0), client.call(&["SETBIT", "k", "12", "1"]));
+    assert_eq!(Reply::Int(0), client.call(&["SETBIT", "k", "3", "1"]));
+    let before = dirty();
+    // It had a record of the log that nobody counted.
+    assert_eq!(Reply::Int(1), client.call(&["SETBIT", "k", "12", "1"]));
+    assert_eq!(Reply::Int(0), client.call(&["SETBIT", "k", "13", "0"]));
+    assert_eq!(before, dirty());
+    assert_eq!(Reply::Int(0), client.call(&["SETBIT", "k", "16", "0"]));
+    assert_eq!(before + 1, dirty());
+}
+
+#[test]
 fn the_log_before_a_checkpoint_goes_at_once() {
     let files = SimulatedFiles::new(1);
     let client = Client::with(on(&files, Durability::Interval));

@@ -33,6 +33,8 @@ struct Column {
     /// The next position whose values have bytes after the fixed part; `NONE` if there is none.
     next_bytes: u16,
     missing: Datum,
+    /// No column is at the position any longer.
+    dropped: bool,
 }
 
 /// How to read a number at a position below 16 of a row of the present version.
@@ -60,8 +62,11 @@ impl RowLayout {
         let mut columns: Vec<Column> = def
             .stored
             .iter()
-            .map(|s| Column { storage: s.storage, next_bytes: NONE, missing: s.missing.clone() })
+            .map(|s| Column { storage: s.storage, next_bytes: NONE, missing: s.missing.clone(), dropped: true })
             .collect();
+        for column in &def.columns {
+            columns[usize::from(column.position)].dropped = false;
+        }
         let mut next = NONE;
         for (position, column) in columns.iter_mut().enumerate().rev() {
             column.next_bytes = next;
@@ -367,10 +372,15 @@ impl<'a> Row<'a> {
         self.layout.number(self.bytes, position).unwrap_or_else(|| self.get(position))
     }
 
-    /// The values at all positions of the layout.
+    /// The values at all positions of the layout; NULL where a column was dropped, so that a row that is written again
+    /// loses what it had there.
     pub fn values(&self) -> impl Iterator<Item = DatumRef<'a>> + use<'a> {
         let row = *self;
-        (0..self.layout.positions() as u16).map(move |position| row.get(position))
+        let value = move |(position, column): (usize, &Column)| match column.dropped {
+            true => DatumRef::Null,
+            false => row.get(position as u16),
+        };
+        self.layout.columns.iter().take(self.layout.positions()).enumerate().map(value)
     }
 
     #[inline]

@@ -108,15 +108,18 @@ impl Overlay {
 
     #[inline]
     fn check(&self, table: TableId) -> Result<()> {
-        if self.stale.contains(&table) { Err(changed_definition()) } else { Ok(()) }
+        if self.stale.contains(&table) { Err(self.changed_definition(table)) } else { Ok(()) }
     }
-}
 
-/// The error for a table that was made or altered since the view was taken.
-#[cold]
-fn changed_definition() -> Error {
-    let text = "a table's definition has changed since the transaction began; run the transaction again";
-    Error::new(Code::Conflict, text)
+    /// The error for a table that was made or altered since the view was taken.
+    #[cold]
+    fn changed_definition(&self, table: TableId) -> Error {
+        let what = match self.base.definition(table) {
+            Ok(def) => format!("table {}: its definition has changed", def.name),
+            Err(_) => "a table was made".to_string(),
+        };
+        Error::new(Code::Conflict, format!("{what} since the transaction began; run the transaction again"))
+    }
 }
 
 #[cold]

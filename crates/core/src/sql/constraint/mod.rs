@@ -10,7 +10,7 @@ pub mod link;
 mod rules;
 
 pub use evaluator::RowEvaluator;
-pub use rules::{Rules, may_name, requalified};
+pub use rules::{Rules, may_name, requalified, uses_of};
 
 use super::run::{Outcome, Run};
 use super::table_info::TableInfo;

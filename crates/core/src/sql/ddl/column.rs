@@ -29,7 +29,7 @@ pub struct Column {
 }
 
 /// Words by which a column's type ends and its constraints begin.
-const CONSTRAINT_WORDS: [&str; 17] = [
+const CONSTRAINT_WORDS: [&str; 20] = [
     "ON",
     "CONSTRAINT",
     "PRIMARY",
@@ -47,6 +47,9 @@ const CONSTRAINT_WORDS: [&str; 17] = [
     "STORAGE",
     "COMMENT",
     "KEY",
+    "FIRST",
+    "AFTER",
+    "USING",
 ];
 
 impl Parser<'_> {
@@ -68,7 +71,7 @@ impl Parser<'_> {
     }
 
     /// A type: words up to a constraint, and at most two numbers in parentheses.
-    fn column_type(&mut self) -> Result<String> {
+    pub(super) fn column_type(&mut self) -> Result<String> {
         let start = self.at;
         while let Some(token) = self.peek()
             && matches!(token.kind, Kind::Word | Kind::Quoted)

@@ -93,7 +93,7 @@ impl Parser<'_> {
         self.symbol(")", "',' or ')'")
     }
 
-    fn begins_table_constraint(&self) -> bool {
+    pub(super) fn begins_table_constraint(&self) -> bool {
         let opens = |n: usize| self.ahead_is_symbol(n, "(");
         // PRIMARY and KEY may also name a column; what follows tells.
         let keyed = ["UNIQUE", "KEY", "INDEX"].iter().any(|w| self.is(w));
@@ -105,7 +105,7 @@ impl Parser<'_> {
             || (self.is("FOREIGN") && self.ahead_is(1, "KEY"))
     }
 
-    fn table_constraint(&mut self, table: &mut CreateTable) -> Result<()> {
+    pub(super) fn table_constraint(&mut self, table: &mut CreateTable) -> Result<()> {
         let mut name = None;
         let begins = |parser: &Self| ["PRIMARY", "UNIQUE", "CHECK", "FOREIGN"].iter().any(|word| parser.is(word));
         if self.take("CONSTRAINT") && !begins(self) {

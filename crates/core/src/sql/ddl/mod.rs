@@ -4,6 +4,7 @@
 //! what is planned. Expressions inside it (DEFAULT, CHECK, generated columns, indexes) are kept as text: SQLite judges
 //! them when the definition is made.
 
+mod alter;
 mod column;
 mod create_table;
 mod expression;
@@ -16,6 +17,7 @@ mod schedule;
 mod tests;
 mod trigger;
 
+pub use alter::{AddColumn, AlterTable, Change, ConstraintKind, DropConstraint, NewType, Place};
 pub use column::Column;
 pub use create_table::{BoundOptions, CreateTable};
 pub(super) use index::bare;
@@ -53,8 +55,8 @@ pub enum Ddl {
     DropSchedule(Drop),
     /// ALTER TABLE .. RENAME TO, RENAME TABLE.
     Rename(Vec<Rename>),
-    /// ALTER TABLE .. SET (max_rows = ..).
-    SetBound(String, BoundOptions),
+    /// ALTER TABLE of anything but its name.
+    Alter(AlterTable),
     /// SHOW TABLES.
     ShowTables,
     /// SHOW VIEWS.

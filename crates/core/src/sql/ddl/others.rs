@@ -80,31 +80,6 @@ impl Parser<'_> {
         Ok(make(drop))
     }
 
-    /// What follows ALTER: only RENAME TO and SET (max_rows = ..) for now.
-    pub(super) fn alter(&mut self) -> Result<Ddl> {
-        self.word("TABLE")?;
-        let from = self.name("a table's name")?;
-        if self.is("SET") && self.ahead_is_symbol(1, "(") {
-            self.word("SET")?;
-            return Ok(Ddl::SetBound(from, self.bound_options()?));
-        }
-        if !self.take("RENAME") {
-            let word = self.peek().map_or(String::new(), |t| format!(" .. {}", t.text.to_ascii_uppercase()));
-            return Err(not_yet(format!("ALTER TABLE{word}")));
-        }
-        for word in ["COLUMN", "INDEX", "KEY"] {
-            if self.is(word) {
-                return Err(not_yet(format!("ALTER TABLE .. RENAME {word}")));
-            }
-        }
-        let _ = self.take("TO") || self.take("AS");
-        let to = self.name("a table's name")?;
-        if self.is("TO") {
-            return Err(not_yet("ALTER TABLE .. RENAME of a column"));
-        }
-        Ok(Ddl::Rename(vec![Rename { from, to }]))
-    }
-
     /// `RENAME TABLE a TO b, c TO d`
     pub(super) fn rename_tables(&mut self) -> Result<Ddl> {
         self.word("TABLE")?;

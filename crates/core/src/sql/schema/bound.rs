@@ -1,21 +1,18 @@
 //! The bound on a table's rows: what a definition says of it, and which tables cannot have one.
 
-use super::table;
 use crate::error::Result;
-use crate::reply::Reply;
 use crate::sql::ddl::BoundOptions;
 use crate::sql::error::sql;
 use crate::sql::run::Host;
 use crate::table::catalog::{Bound, Catalog, Evict, TableDef};
 
 /// ALTER TABLE .. SET (..): what is not said stays as it is. Rows go, or are refused, when the next one comes.
-pub fn set(host: &mut dyn Host, name: &str, options: &BoundOptions) -> Result<Reply> {
-    let mut def = TableDef::clone(&*table(host.catalog(), name)?);
+pub fn set(host: &mut dyn Host, before: &TableDef, options: &BoundOptions) -> Result<()> {
+    let mut def = before.clone();
     def.bound = settle(&def, options)?;
     check(host.catalog(), &def)?;
     let (tables, changes) = host.write()?;
-    tables.alter_table(def, changes)?;
-    Ok(Reply::Int(0))
+    tables.alter_table(def, changes).map(|_| ())
 }
 
 /// The bound that a table gets.

@@ -14,7 +14,8 @@ use crate::sql::run::Host;
 use crate::sql::statement;
 use crate::sql::table_info::Default;
 use crate::sql::token::quote_name;
-use crate::table::catalog::{Catalog, TableDef};
+use crate::table::catalog::{Catalog, ColumnDef, TableDef};
+use crate::table::datum::Datum;
 use crate::table::types::{self, ColumnType};
 
 /// Names of engines that mean the one there is: tables in memory.
@@ -69,21 +70,30 @@ fn define(host: &mut dyn Host, statement: &CreateTable) -> Result<TableDef> {
 
 /// Before anything is judged, as each judgement takes its time.
 fn check_counts(statement: &CreateTable) -> Result<()> {
+    check_numbers(&statement.name, statement.keys.len(), statement.checks.len(), statement.foreign_keys.len())
+}
+
+/// The same for a definition that is there.
+pub fn check_counts_of(def: &TableDef) -> Result<()> {
+    check_numbers(&def.name, def.indexes.len(), def.checks.len(), def.foreign_keys.len())
+}
+
+fn check_numbers(table: &str, indexes: usize, checks: usize, foreign_keys: usize) -> Result<()> {
     let counts = [
-        (statement.keys.len(), limits::INDEXES_MAX, "indexes"),
-        (statement.checks.len(), limits::CONSTRAINTS_MAX, "CHECKs"),
-        (statement.foreign_keys.len(), limits::CONSTRAINTS_MAX, "foreign keys"),
+        (indexes, limits::INDEXES_MAX, "indexes"),
+        (checks, limits::CONSTRAINTS_MAX, "CHECKs"),
+        (foreign_keys, limits::CONSTRAINTS_MAX, "foreign keys"),
     ];
     match counts.iter().find(|(count, most, _)| count > most) {
         Some((_, most, what)) => {
-            Err(Error::new(Code::Limit, format!("table {} would have more than {most} {what}", statement.name)))
+            Err(Error::new(Code::Limit, format!("table {table} would have more than {most} {what}")))
         }
         None => Ok(()),
     }
 }
 
 /// The referring columns must be there; so must the parent's key, unless the parent is made later.
-fn check_foreign_keys(catalog: &Catalog, def: &TableDef) -> Result<()> {
+pub fn check_foreign_keys(catalog: &Catalog, def: &TableDef) -> Result<()> {
     for key in &def.foreign_keys {
         for name in &key.columns {
             if def.column(name).is_none_or(|(_, column)| column.hidden) {
@@ -107,6 +117,11 @@ fn check_foreign_keys(catalog: &Catalog, def: &TableDef) -> Result<()> {
 fn add_column(def: &mut TableDef, column: &Column) -> Result<()> {
     let table = def.name.clone();
     let added = def.add_column(&column.name, &column.declared)?;
+    set_column(&table, added, column)
+}
+
+/// Gives a column what its definition says beside its name and type.
+pub fn set_column(table: &str, added: &mut ColumnDef, column: &Column) -> Result<()> {
     if let Some(collation) = column.collation {
         added.collation = collation;
     }
@@ -143,7 +158,8 @@ fn settle_primary_key(def: &mut TableDef) -> Result<()> {
     Ok(())
 }
 
-fn check_sequence(def: &TableDef) -> Result<()> {
+/// At most one column numbers rows.
+pub fn check_sequence(def: &TableDef) -> Result<()> {
     let mut numbered = def.columns.iter().filter(|c| c.autoincrement);
     let (first, second) = (numbered.next(), numbered.next());
     if let Some(column) = first.filter(|c| c.ctype != ColumnType::Integer) {
@@ -157,19 +173,22 @@ fn check_sequence(def: &TableDef) -> Result<()> {
 
 /// Every default must be something its column can hold. Expressions are tried once.
 fn check_defaults(sql_side: &Sql, def: &TableDef) -> Result<()> {
-    for column in &def.columns {
-        let Some(text) = &column.default else { continue };
-        let value = match Default::parse(text)? {
-            Default::Literal(value) => value,
-            Default::Expression(text) => sql_side.evaluate(&text).map_err(|error| {
-                // A place in the evaluator's own text would mislead.
-                let message = error.message.split(" at position ").next().unwrap_or_default();
-                Error::new(error.code, format!("DEFAULT of {}.{}: {message}", def.name, column.name))
-            })?,
-        };
-        types::coerce(value.as_ref(), column.ctype, &def.name, &column.name)?;
-    }
-    Ok(())
+    def.columns.iter().try_for_each(|column| default_value(sql_side, def, column).map(|_| ()))
+}
+
+/// What a column's default gives now, in the form in which the column keeps it; NULL if it has none.
+pub fn default_value(sql_side: &Sql, def: &TableDef, column: &ColumnDef) -> Result<Datum> {
+    let Some(text) = &column.default else { return Ok(Datum::Null) };
+    let value = match Default::parse(text)? {
+        Default::Literal(value) => value,
+        Default::Expression(text) => sql_side.evaluate(&text).map_err(|error| {
+            // A place in the evaluator's own text would mislead.
+            let message = error.message.split(" at position ").next().unwrap_or_default();
+            Error::new(error.code, format!("DEFAULT of {}.{}: {message}", def.name, column.name))
+        })?,
+    };
+    let fitted = types::coerce(value.as_ref(), column.ctype, &def.name, &column.name)?;
+    Ok(fitted.as_ref().to_owned())
 }
 
 /// CREATE TABLE .. AS SELECT: the query's columns make the table, its rows fill it.

@@ -78,7 +78,8 @@ pub fn rename(host: &mut dyn Host, renames: &[Rename]) -> Result<Reply> {
     })
 }
 
-fn rename_one(host: &mut dyn Host, from: &str, to: &str) -> Result<()> {
+/// Gives a table another name, also in all that refers to it.
+pub fn rename_one(host: &mut dyn Host, from: &str, to: &str) -> Result<()> {
     check_name("table", to)?;
     let before = table(host.catalog(), from)?;
     let mut def = TableDef::clone(&before);

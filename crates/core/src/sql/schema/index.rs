@@ -23,17 +23,23 @@ pub fn create(host: &mut dyn Host, statement: &CreateIndex) -> Result<Reply> {
     if statement.if_not_exists && host.catalog().index(&statement.name).is_some() {
         return Ok(Reply::Int(0));
     }
-    let before = table(host.catalog(), &statement.table)?;
+    let key = &statement.key;
+    add_to(host, &statement.table, key, Some(Origin::Created))?;
+    Ok(Reply::Int(0))
+}
+
+/// Adds an index to a table that may have rows; `origin`, if it is not what the key says.
+pub fn add_to(host: &mut dyn Host, name: &str, key: &Key, origin: Option<Origin>) -> Result<()> {
+    let before = table(host.catalog(), name)?;
     let mut def = TableDef::clone(&before);
     let has_rows = match host.source().row_count(def.id) {
         Ok(rows) => rows > 0,
         Err(_) => true,
     };
-    let mut index = index_of(&mut def, &statement.key, host.catalog(), has_rows)?;
-    index.origin = Origin::Created;
+    let mut index = index_of(&mut def, key, host.catalog(), has_rows)?;
+    index.origin = origin.unwrap_or(index.origin);
     if def == *before {
-        build(host, &def.name, index)?;
-        return Ok(Reply::Int(0));
+        return build(host, &def.name, index);
     }
     all_or_none(host, |host| {
         let (tables, changes) = host.write()?;
@@ -42,8 +48,7 @@ pub fn create(host: &mut dyn Host, statement: &CreateIndex) -> Result<Reply> {
             refresh_rows(host, &def.name)?;
         }
         build(host, &def.name, index)
-    })?;
-    Ok(Reply::Int(0))
+    })
 }
 
 /// Builds an index, as long as there are memory and time for it.
@@ -56,11 +61,7 @@ fn build(host: &mut dyn Host, table: &str, index: IndexDef) -> Result<()> {
         if !matches!(step, Ok(false)) {
             break step;
         }
-        let is_late = deadline_ns.is_some_and(|deadline| host.monotonic_ns() > deadline);
-        if is_late || host.is_cancelled() {
-            break Err(Error::new(Code::Cancelled, "the statement took too long or was cancelled"));
-        }
-        if let Err(error) = host.make_room() {
+        if let Err(error) = check_time(host, deadline_ns).and_then(|()| host.make_room()) {
             break Err(error);
         }
     };
@@ -72,6 +73,15 @@ fn build(host: &mut dyn Host, table: &str, index: IndexDef) -> Result<()> {
             Err(error)
         }
     }
+}
+
+/// An error if the statement has taken too long, or somebody wants its end.
+pub fn check_time(host: &mut dyn Host, deadline_ns: Option<u64>) -> Result<()> {
+    let is_late = deadline_ns.is_some_and(|deadline| host.monotonic_ns() > deadline);
+    if is_late || host.is_cancelled() {
+        return Err(Error::new(Code::Cancelled, "the statement took too long or was cancelled"));
+    }
+    Ok(())
 }
 
 /// Puts an index where it belongs in a new definition.
@@ -195,7 +205,7 @@ fn index_name(def: &TableDef, key: &Key, catalog: &Catalog) -> Result<String> {
 const ROWS_AT_ONCE: usize = 1024;
 
 /// Computes the generated columns of all rows, as the definition has new ones.
-fn refresh_rows(host: &mut dyn Host, name: &str) -> Result<()> {
+pub fn refresh_rows(host: &mut dyn Host, name: &str) -> Result<()> {
     let info = table_info(host, name)?;
     let mut from = RowId(0);
     loop {
@@ -223,7 +233,8 @@ fn refresh_batch(host: &mut dyn Host, info: &TableInfo, from: RowId) -> Outcome<
     }
 }
 
-fn read_rows(host: &mut dyn Host, info: &TableInfo, from: RowId) -> Outcome<(Vec<RowId>, Batch)> {
+/// Reads some rows, from the id `from` on.
+pub fn read_rows(host: &mut dyn Host, info: &TableInfo, from: RowId) -> Outcome<(Vec<RowId>, Batch)> {
     let source = host.source();
     let (mut cursor, mut ids, mut rows) = (Cursor::new(), Vec::new(), Batch::new());
     let mut more = source.seek(&mut cursor, info.def.id, &Access::From(from))?;

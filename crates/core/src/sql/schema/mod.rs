@@ -1,5 +1,6 @@
 //! Carries out our statements about tables, indexes, views, triggers and schedules, and shows what there is.
 
+mod alter;
 mod bound;
 mod create_table;
 mod drop;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 
 /// Carries out one statement.
 pub fn execute(host: &mut dyn Host, statement: &Ddl) -> Result<Reply> {
-    if matches!(statement, Ddl::CreateTable(_) | Ddl::CreateIndex(_)) {
+    if matches!(statement, Ddl::CreateTable(_) | Ddl::CreateIndex(_) | Ddl::Alter(_)) {
         host.make_room()?;
     }
     match statement {
@@ -47,7 +48,7 @@ pub fn execute(host: &mut dyn Host, statement: &Ddl) -> Result<Reply> {
         Ddl::ShowSchedules => Ok(schedule::show(host)),
         Ddl::ShowCreateSchedule(name) => schedule::show_create(host.catalog(), name),
         Ddl::Rename(renames) => drop::rename(host, renames),
-        Ddl::SetBound(name, options) => bound::set(host, name, options),
+        Ddl::Alter(statement) => alter::alter(host, statement),
         Ddl::ShowTables => Ok(show::tables(host)),
         Ddl::ShowViews => Ok(show::views(host)),
         Ddl::Describe(name) => show::describe(host, name),

@@ -1,5 +1,6 @@
 //! Tests of SQL as a whole: a store of tables without a server, and plain SQLite as the oracle.
 
+mod alter;
 mod bounded_tables;
 mod bounds;
 mod constraints;

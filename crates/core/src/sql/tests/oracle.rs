@@ -57,6 +57,18 @@ impl Pair {
         }
     }
 
+    /// Does SQLite carry out a statement?
+    pub fn they_accept(&mut self, text: &str) -> bool {
+        let Ok(mut statement) = self.theirs.prepare(text, false) else { return false };
+        loop {
+            match statement.step() {
+                Step::Done => return true,
+                Step::Failed(_) => return false,
+                Step::Row => {}
+            }
+        }
+    }
+
     fn ask_ours(&mut self, text: &str, params: &[Datum]) -> Outcome {
         match self.ours.try_run(text, params) {
             Ok(Reply::Int(_)) => Some(Vec::new()),
