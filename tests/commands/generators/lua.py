@@ -5,7 +5,8 @@ Every script comes with its keys and arguments. What is promised of no Lua, or i
 * the order in which tables with several fields are gone through, and lengths of lists with holes;
 * integers of the bit library past 2^51, and `bit.tohex` with more than eight digits;
 * zero bytes in patterns and formats, which end them in the original, and `%q` of control characters, `%s` of what is no
-  text, NaN in `%e`, flags of `%%`;
+  text, NaN and the smallest numbers in `%e` and `%f`, flags of `%%`;
+* the constant -0, which the original makes 0 where the script has a 0, and negative numbers in `tonumber(text, base)`;
 * `assert(false, x)` where x is no text, `table.insert` past the end of a list;
 * bytes that are no UTF-8 in a status: statuses are text here;
 * throwing a table without a text in `err`, which ends Redis 7.0 with a signal;
@@ -23,7 +24,7 @@ NUMBERS = (
     "0 1 -1 2 7 10 31 32 33 127 128 255 256 -128 -129 32767 32768 65535 65536 -32769 1e3 0.5 -0.5 1.5 2.5 3.99 -3.99 "
     "0.1 1e-5 1e14 1e15 1e16 1e17 -1e15 1e100 -1e100 1e308 4.9e-324 123456789012 2147483647 2147483648 -2147483648 "
     "-2147483649 4294967295 4294967296 4294967297 9007199254740991 9007199254740992 9007199254740993 "
-    "-9007199254740993 2^62 2^63 -2^63 -2^63-1025 2^64 1/0 -1/0 0/0 -0 1/3 100/3"
+    "-9007199254740993 2^62 2^63 -2^63 -2^63-1025 2^64 1/0 -1/0 0/0 1/3 100/3"
 ).split()
 STRINGS = (
     "''|'a'|'abc'|'ABC def'|'0'|'1'|'-1'|'12.50'|'1e3'|'0x10'|' 7 '|'x y'|'ok'|'err'|'ERR x'|'OK'|'-MY error'|"
@@ -365,7 +366,7 @@ class Generator:
         return f"return bit.{name}({', '.join(arguments)})"
 
     def strings(self) -> str:
-        text = self.pick(self.string(), self.string(), self.scalar())
+        text = self.pick(self.string(), self.string(), self.scalar()).replace("0/0", "1/0")
         call = self.pick(
             f"string.sub({text}, {self.small()}, {self.small()})",
             f"string.byte({text}, {self.small()})",
@@ -378,7 +379,7 @@ class Generator:
             f"string.len({text})",
             f"tostring({self.pick(self.number(), self.string(), 'nil', 'true')})",
             f"tonumber({text})",
-            f"tonumber({self.string()}, {self.pick('2', '8', '10', '16', '36', '37', '1')})",
+            f"tonumber({self.string().replace('-', '')}, {self.pick('2', '8', '10', '16', '36', '37', '1')})",
             f"{self.number()} .. ''",
             f"#{text}",
             f"{text} == {self.scalar()}",
@@ -466,7 +467,7 @@ class Generator:
         value = self.pick(self.number(), self.string(), self.scalar())
         # The original formats with C's printf: a zero byte ends a text there. It takes nothing but text for a text, and
         # quotes no control characters.
-        if letter in "eEfgG" and value == "0/0":
+        if letter in "eEfgG" and value in ("0/0", "4.9e-324"):
             value = "1/0"
         if letter in "c%":
             directive, value = "%", "65"

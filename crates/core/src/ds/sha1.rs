@@ -1,10 +1,23 @@
 //! SHA-1, by which Redis names scripts. A name, not a seal: collisions can be made.
 
+/// Blocks between two questions whether to go on.
+const BLOCKS: usize = 1 << 14;
+
 /// The digest of `text`.
 pub fn digest(text: &[u8]) -> [u8; 20] {
+    digest_while(text, || true).unwrap_or_default()
+}
+
+/// The digest of `text`; None if `go_on` says no, which is asked at each megabyte.
+fn digest_while(text: &[u8], go_on: impl Fn() -> bool) -> Option<[u8; 20]> {
     let mut state = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476, 0xC3D2_E1F0];
     let (blocks, rest) = text.as_chunks::<64>();
-    blocks.iter().for_each(|block| compress(&mut state, block));
+    for some in blocks.chunks(BLOCKS) {
+        if !go_on() {
+            return None;
+        }
+        some.iter().for_each(|block| compress(&mut state, block));
+    }
     // A one bit, zeros, and the length in bits at the end of the last block.
     let mut tail = [0; 128];
     tail[..rest.len()].copy_from_slice(rest);
@@ -16,13 +29,22 @@ pub fn digest(text: &[u8]) -> [u8; 20] {
     for (bytes, word) in digest.as_chunks_mut::<4>().0.iter_mut().zip(state) {
         *bytes = word.to_be_bytes();
     }
-    digest
+    Some(digest)
 }
 
 /// The digest of `text` in 40 hexadecimal digits.
 pub fn hex(text: &[u8]) -> [u8; 40] {
+    spell(digest(text))
+}
+
+/// [`hex`]; None if `go_on` says no, which is asked at each megabyte.
+pub fn hex_while(text: &[u8], go_on: impl Fn() -> bool) -> Option<[u8; 40]> {
+    digest_while(text, go_on).map(spell)
+}
+
+fn spell(digest: [u8; 20]) -> [u8; 40] {
     let mut hex = [0; 40];
-    for (pair, byte) in hex.as_chunks_mut::<2>().0.iter_mut().zip(digest(text)) {
+    for (pair, byte) in hex.as_chunks_mut::<2>().0.iter_mut().zip(digest) {
         *pair = [byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[digit as usize]);
     }
     hex

@@ -140,7 +140,8 @@ pub fn sha1hex(stack: Stack<'_>) -> Answer {
     if stack.top() != 1 {
         return Err(reply_fault("ERR wrong number of arguments"));
     }
-    let digest = sha1::hex(stack.bytes(1).unwrap_or_default());
+    let go_on = || !stack.shared().must_end();
+    let digest = sha1::hex_while(stack.bytes(1).unwrap_or_default(), go_on).ok_or(Fault::Ended)?;
     stack.push_bytes(&digest)?;
     Ok(1)
 }

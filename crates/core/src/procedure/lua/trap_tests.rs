@@ -80,6 +80,7 @@ fn functions_of_ours_look_whether_to_end() {
         ("local t = {} for i = 1, 1e4 do t['k' .. i] = i end", "cjson.encode(t)"),
         ("local t = {} for i = 1, 30 do t = {t, t} end", "cjson.encode(t)"),
         ("local s = ('a'):rep(1e6)", "cjson.encode(s)"),
+        ("local s = ('a'):rep(1e6)", "redis.sha1hex(s)"),
         ("local t = {} for i = 1, 1e4 do t[i] = i end", "cmsgpack.pack(t)"),
         ("local t = {} for i = 1, 1e4 do t['k' .. i] = i end", "cmsgpack.pack(t)"),
         ("local t = {} for i = 1, 14 do t = {t, t} end", "cmsgpack.pack(t)"),
