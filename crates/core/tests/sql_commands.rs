@@ -95,7 +95,8 @@ fn verbs_typed_bare() {
     assert_eq!("OK", client.line("SELECT 5"));
     assert_eq!("ERR DB index is out of range", client.line("SELECT 99"));
     assert_eq!("1", client.line("DELETE FROM t WHERE id = 2"));
-    assert!(client.line("ALTER TABLE t ADD x INT").contains("not supported yet"));
+    assert_eq!("0", client.line("ALTER TABLE t ADD x INT DEFAULT 3"));
+    assert_eq!("((<id>,<n>,<x>),(1,11,3))", client.line("SELECT * FROM t WHERE id = 1"));
     assert_eq!("0", client.line("DROP TABLE t"));
 }
 
