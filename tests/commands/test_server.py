@@ -104,7 +104,8 @@ def info_has_sections_and_counts_keys(stage: Stage) -> None:
     client("SET", "b", "1", "EX", 1000)
     client("SELECT", 3)
     client("SADD", "t", "x")
-    whole = bytes(client.quietly("INFO")).removeprefix(b"txt:").decode()
+    # Redis counts errors under any bytes that a script, perhaps of another test, began its error with.
+    whole = bytes(client.quietly("INFO")).removeprefix(b"txt:").decode(errors="replace")
     lines = whole.split("\r\n")
     stage.note("ends with a line break", whole.endswith("\r\n"))
     for section in ("Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU", "Keyspace"):

@@ -170,7 +170,7 @@ fn a_bit_that_is_set_again_is_no_change() {
     assert_eq!(Reply::Int(0), client.call(&["SETBIT", "k", "12", "1"]));
     assert_eq!(Reply::Int(0), client.call(&["SETBIT", "k", "3", "1"]));
     let before = dirty();
-    // It had a record of the log that nobody counted.
+    // It has a record, since the string shows another encoding, which nobody counts.
     assert_eq!(Reply::Int(1), client.call(&["SETBIT", "k", "12", "1"]));
     assert_eq!(Reply::Int(0), client.call(&["SETBIT", "k", "13", "0"]));
     assert_eq!(before, dirty());

@@ -58,10 +58,7 @@ pub fn set(string: &mut Str, offset: u64, bit: bool, edit: &mut Edit<StrOp>) -> 
     let mask = 0x80 >> (offset % 8);
     let old = string.get(at).copied().unwrap_or(0);
     let new = if bit { old | mask } else { old & !mask };
-    // What changes nothing is no change for the log either; a string that is too short grows.
-    if new != old || at >= string.len() {
-        string.set_range(at, &[new], edit)?;
-    }
+    string.set_range(at, &[new], edit)?;
     Ok(old & mask != 0)
 }
 
