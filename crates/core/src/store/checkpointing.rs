@@ -35,9 +35,7 @@ const SERVED_LOOK: Duration = Duration::from_millis(20);
 const WRITE_BYTES: usize = 256 << 10;
 /// The pause after a slice, in lengths of it: the store has most of the time.
 const PAUSE_FACTOR: u32 = 20;
-/// The pause after something was written, in lengths of that.
-const PAUSE_FACTOR_WRITTEN: u32 = 1;
-/// Both in a store that nobody asks anything.
+/// The same in a store that nobody asks anything.
 const PAUSE_FACTOR_IDLE: u32 = 1;
 /// The longest pause: on a full machine a piece takes long because others go first.
 const PAUSE_MAX: Duration = Duration::from_millis(4);
@@ -244,12 +242,12 @@ fn being_closed() -> Error {
 fn walk(store: &Store, run: Run, files: &dyn Files) -> (Run, Result<()>) {
     store.enter().state.journal.saves.slices = Some(Slices { keys: run.keys().clone(), due_ns: 0 });
     let end = std::thread::scope(|scope| {
-        let (to_write, asked) = mpsc::channel::<(Run, Pace, Duration)>();
+        let (to_write, asked) = mpsc::channel::<(Run, Duration)>();
         let (written, answers) = mpsc::channel();
         let write = move || {
             go_last();
-            for (mut run, pace, time) in asked {
-                let result = write_for(&mut run, files, pace, time);
+            for (mut run, time) in asked {
+                let result = write_for(&mut run, files, time);
                 if written.send((run, result)).is_err() {
                     return;
                 }
@@ -257,13 +255,13 @@ fn walk(store: &Store, run: Run, files: &dyn Files) -> (Run, Result<()>) {
         };
         let writer = std::thread::Builder::new().name("peryton-writer".into()).spawn_scoped(scope, write);
         // Without the thread the work is done here.
-        let write = |mut run: Run, pace, time| match &writer {
+        let write = |mut run: Run, time| match &writer {
             Ok(_) => {
-                to_write.send((run, pace, time)).unwrap_or_else(|_| unreachable!("the writer waits for more"));
+                to_write.send((run, time)).unwrap_or_else(|_| unreachable!("the writer waits for more"));
                 answers.recv().unwrap_or_else(|_| unreachable!("the writer answers"))
             }
             Err(_) => {
-                let result = write_for(&mut run, files, pace, time);
+                let result = write_for(&mut run, files, time);
                 (run, result)
             }
         };
@@ -275,8 +273,8 @@ fn walk(store: &Store, run: Run, files: &dyn Files) -> (Run, Result<()>) {
     end
 }
 
-/// Writes the next parts for about this long, with pauses; true: there is more of the tables.
-fn write_for(run: &mut Run, files: &dyn Files, pace: Pace, time: Duration) -> Result<bool> {
+/// Writes the next parts for about this long, and rests as long after each as it took; true: there is more of the tables.
+fn write_for(run: &mut Run, files: &dyn Files, time: Duration) -> Result<bool> {
     let begun = Instant::now();
     loop {
         let part = Instant::now();
@@ -285,25 +283,21 @@ fn write_for(run: &mut Run, files: &dyn Files, pace: Pace, time: Duration) -> Re
         if !more && run.keys().waiting_bytes() < WRITE_BYTES {
             return Ok(more);
         }
-        std::thread::sleep((part.elapsed() * pace.factor(PAUSE_FACTOR_WRITTEN)).min(PAUSE_MAX));
+        std::thread::sleep(part.elapsed().min(PAUSE_MAX));
         if begun.elapsed() >= time {
             return Ok(more);
         }
     }
 }
 
-fn walk_with(
-    store: &Store,
-    mut run: Run,
-    write: impl Fn(Run, Pace, Duration) -> (Run, Result<bool>),
-) -> (Run, Result<()>) {
+fn walk_with(store: &Store, mut run: Run, write: impl Fn(Run, Duration) -> (Run, Result<bool>)) -> (Run, Result<()>) {
     let (mut has_keys, mut has_rows, mut pace) = (true, true, Pace::default());
     loop {
         let is_served = is_served(store, &run);
         // Rows soon: as long as they are not written, each page that changes is there twice.
         if has_rows || !has_keys || run.keys().waiting_bytes() >= WRITE_BYTES {
             let written;
-            (run, written) = write(run, pace, if is_served || !has_keys { SERVED_LOOK } else { Duration::ZERO });
+            (run, written) = write(run, if is_served || !has_keys { SERVED_LOOK } else { Duration::ZERO });
             match written {
                 Err(error) => return (abort(store, run), Err(error)),
                 Ok(false) if !has_keys => return (run, Ok(())),
@@ -315,7 +309,6 @@ fn walk_with(
         }
         if is_served {
             has_keys = has_keys && run.keys().has_more();
-            pace.asked = Some(Instant::now());
             if !has_rows {
                 std::thread::sleep(SERVED_LOOK);
             }
@@ -327,7 +320,7 @@ fn walk_with(
         has_keys = has_keys && run.slice(&mut baton.state.keyspace, SLICE_BUDGET);
         pace.look(baton.state.stats.commands);
         drop(baton);
-        std::thread::sleep((begun.elapsed() * pace.factor(PAUSE_FACTOR)).min(PAUSE_MAX));
+        std::thread::sleep((begun.elapsed() * pace.factor()).min(PAUSE_MAX));
     }
 }
 
@@ -357,7 +350,7 @@ fn abort(store: &Store, mut run: Run) -> Run {
 }
 
 /// How much of the time is taken.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Pace {
     commands: u64,
     asked: Option<Instant>,
@@ -371,10 +364,10 @@ impl Pace {
         }
     }
 
-    /// How many times as long as the work the pause after it is, if it is `usual` in a store that is asked something.
-    fn factor(&self, usual: u32) -> u32 {
+    /// How many times as long as the work the pause after it is.
+    fn factor(&self) -> u32 {
         let is_asked = self.asked.is_some_and(|asked| asked.elapsed() < IDLE_AFTER);
-        if is_asked { usual } else { PAUSE_FACTOR_IDLE }
+        if is_asked { PAUSE_FACTOR } else { PAUSE_FACTOR_IDLE }
     }
 }
 
