@@ -21,8 +21,12 @@ from tests.support.resp import Connection
 from tests.support.servers import Server
 
 CLIENTS = 6
-ROUNDS = 400 if os.environ.get("PERYTON_LONG") else 24
+LONG = bool(os.environ.get("PERYTON_LONG"))
+ROUNDS = 400 if LONG else 24
 SEED = int(os.environ.get("PERYTON_SEED", "0")) or random.SystemRandom().randrange(1 << 32)
+
+# Rounds take as long as they take; 0 stands for no limit.
+pytestmark = [pytest.mark.timeout(0)] if LONG else []
 
 
 @pytest.mark.parametrize("depth", [1, 12], ids=["one at a time", "pipelined"])

@@ -27,6 +27,17 @@ class Model:
     rows: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     tables: set[bytes] = field(default_factory=set)
     is_indexed: bool = False
+    #: Has the table the column that comes and goes?
+    is_wide: bool = False
+    #: Are inserted rows counted by a trigger, and how many were?
+    is_watched: bool = False
+    counted: int = 0
+
+    def insert(self, rows: dict[int, tuple[int, bytes]]) -> None:
+        """New rows, as INSERT makes them."""
+        self.rows.update(rows)
+        if self.is_watched:
+            self.counted += len(rows)
 
 
 Request = tuple[bytes | str | int, ...]
@@ -56,7 +67,11 @@ class Workload:
 
     def prepare(self) -> list[Request]:
         """Requests that make what the steps need."""
-        return [("SQL", f"CREATE TABLE IF NOT EXISTS {self.prefix} (id INT PRIMARY KEY, n INT, t TEXT)")]
+        count = f"redis.register_function('{self.prefix}_count', function() redis.call('INCR', '{self.key('c')}') end)"
+        return [
+            ("SQL", f"CREATE TABLE IF NOT EXISTS {self.prefix} (id INT PRIMARY KEY, n INT, t TEXT)"),
+            ("FUNCTION", "LOAD", "REPLACE", f"#!lua name={self.prefix}\n{count}"),
+        ]
 
     def step(self, model: Model) -> Step:
         """The next step, which will find `model`."""
@@ -65,8 +80,8 @@ class Workload:
             self._delete, self._insert, self._insert, self._update, self._remove, self._multi, self._script,
             self._transaction, self._transaction,
         ]  # fmt: skip
-        if self.random.random() < 0.03:
-            makers = [self._table, self._index]
+        if self.random.random() < 0.05:
+            makers = [self._table, self._index, self._column, self._trigger]
         return self.random.choice(makers)(model)
 
     def _value(self) -> bytes:
@@ -134,7 +149,7 @@ class Workload:
             rows[self.ids] = (self.random.randrange(100), self._value())
         places = ", ".join(["(?, ?, ?)"] * len(rows))
         values = [value for number, row in rows.items() for value in (number, *row)]
-        return Step([("SQL", f"INSERT INTO {self.prefix} VALUES {places}", *values)], lambda m: m.rows.update(rows))
+        return Step([("SQL", f"INSERT INTO {self.prefix} (id, n, t) VALUES {places}", *values)], lambda m: m.insert(rows))
 
     def _update(self, model: Model) -> Step:
         n = self.random.randrange(100)
@@ -160,14 +175,14 @@ class Workload:
         def apply(m: Model) -> None:
             m.strings[name] = value
             m.items.append(value)
-            m.rows[number] = (1, value)
+            m.insert({number: (1, value)})
 
         return Step(
             [
                 ("MULTI",),
                 ("SET", self.key("s" + name.decode()), value),
                 ("RPUSH", self.key("l"), value),
-                ("SQL", f"INSERT INTO {self.prefix} VALUES (?, 1, ?)", number, value),
+                ("SQL", f"INSERT INTO {self.prefix} (id, n, t) VALUES (?, 1, ?)", number, value),
                 ("EXEC",),
             ],
             apply,
@@ -191,12 +206,13 @@ class Workload:
         def apply(m: Model) -> None:
             if ends:
                 m.strings[name] = value
-                m.rows[number - 1], m.rows[number] = (5, value), (6, name)
+                m.insert({number - 1: (5, value), number: (6, name)})
 
+        insert = f"INSERT INTO {self.prefix} (id, n, t) VALUES (?, 5, ?), (?, 6, ?)"
         return Step(
             [
                 ("BEGIN",),
-                ("SQL", f"INSERT INTO {self.prefix} VALUES (?, 5, ?), (?, 6, ?)", number - 1, value, number, name),
+                ("SQL", insert, number - 1, value, number, name),
                 ("SET", self.key("s" + name.decode()), value),
                 ("COMMIT",) if ends else ("ROLLBACK",),
             ],
@@ -218,6 +234,19 @@ class Workload:
             return Step([("SQL", f"DROP INDEX {name}")], lambda m: setattr(m, "is_indexed", False))
         return Step([("SQL", f"CREATE INDEX {name} ON {self.prefix} (n)")], lambda m: setattr(m, "is_indexed", True))
 
+    def _column(self, model: Model) -> Step:
+        if model.is_wide:
+            return Step([("SQL", f"ALTER TABLE {self.prefix} DROP w")], lambda m: setattr(m, "is_wide", False))
+        text = f"ALTER TABLE {self.prefix} ADD w INT NOT NULL DEFAULT 7"
+        return Step([("SQL", text)], lambda m: setattr(m, "is_wide", True))
+
+    def _trigger(self, model: Model) -> Step:
+        if model.is_watched:
+            text = f"DROP TRIGGER {self.prefix}_t"
+            return Step([("SQL", text)], lambda m: setattr(m, "is_watched", False))
+        text = f"CREATE TRIGGER {self.prefix}_t AFTER INSERT ON {self.prefix} CALL {self.prefix}_count"
+        return Step([("SQL", text)], lambda m: setattr(m, "is_watched", True))
+
     def observe(self, connection: Connection) -> Model:
         """What the server holds of this client's."""
         strings = {}
@@ -230,6 +259,11 @@ class Workload:
         rows = connection("SQL", f"SELECT id, n, t FROM {self.prefix} ORDER BY id")[1:]
         listed = [row[0] for row in connection("SQL", "SELECT table_name FROM information_schema.tables")[1:]]
         indexes = connection("SQL", f"SHOW INDEXES FROM {self.prefix}")
+        triggers = connection("SQL", "SELECT trigger_name FROM information_schema.triggers")[1:]
+        columns, *wide = connection("SQL", f"SELECT * FROM {self.prefix}")
+        if (is_wide := columns[3:] == [b"w"]) and any(row[3] != 7 for row in wide):
+            raise AssertionError(f"{self.prefix}: a row without the default of a column: {wide}")
+        counted = connection("GET", self.key("c"))
         return Model(
             strings=strings,
             items=connection("LRANGE", self.key("l"), 0, -1),
@@ -239,6 +273,9 @@ class Workload:
             rows={row[0]: (row[1], row[2]) for row in rows},
             tables={name for name in listed if name.startswith(f"{self.prefix}_".encode())},
             is_indexed=any(f"{self.prefix}_n".encode() in row for row in indexes[1:]),
+            is_wide=is_wide,
+            is_watched=[f"{self.prefix}_t".encode()] in triggers,
+            counted=0 if counted == NIL_BULK else int(counted),
         )
 
 

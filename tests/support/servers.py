@@ -112,7 +112,13 @@ def start(name: str, command_line: CommandLine) -> Server:
     """Start a server and wait until it answers; its log is part of the error if it does not."""
     for _ in range(PORTS_TRIED):
         server = _launch(name, command_line)
-        if _answers(server):
+        try:
+            is_up = _answers(server)
+        except BaseException:
+            # As a test's time limit, which interrupts whatever is being done.
+            server.stop()
+            raise
+        if is_up:
             return server
         tail = server.log_tail()
         server.stop()

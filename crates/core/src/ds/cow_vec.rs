@@ -115,6 +115,25 @@ impl<T: Clone> CowVec<T> {
         self.place_of(index).take()
     }
 
+    /// Lets go of what lies before an index, in whole nodes: what is gone from a view need not be copied any more when it
+    /// changes. For views only, whose items before `index` must not be asked for again; [`Self::memory`] counts on.
+    pub fn forget_before(&mut self, index: usize) {
+        if index >= self.len {
+            self.root = None;
+            return;
+        }
+        let (copied, mut height) = (&mut self.copied, self.height);
+        let mut node = self.root.as_mut();
+        while height > 0
+            && let Some(Node::Inner(kids)) = node.map(|node| node.make_mut(copied))
+        {
+            let kept = place(index, height);
+            kids[..kept].fill_with(|| None);
+            node = kids[kept].as_mut();
+            height -= 1;
+        }
+    }
+
     fn place_of(&mut self, index: usize) -> &mut Option<T> {
         let (nodes, copied) = (&mut self.nodes, &mut self.copied);
         let mut height = self.height;
@@ -189,6 +208,30 @@ mod tests {
         for (view, then) in views {
             assert!(then.iter().all(|(i, item)| view.get(*i) == Some(item)));
             assert_eq!(then.len(), (0..view.len()).filter(|&i| view.get(i).is_some()).count());
+        }
+    }
+
+    #[test]
+    fn what_a_view_forgets_is_written_in_place() {
+        let mut random = Xoshiro::from_seed(11);
+        for items in [1, FAN, FAN + 1, 3 * FAN * FAN + 5] {
+            let mut array = CowVec::new();
+            (0..items).for_each(|i| assert_eq!(None, array.set(i, i)));
+            let mut view = array.clone();
+            let mut from = 0;
+            while from < items {
+                from += 1 + random.below(items as u64 / 4 + 1) as usize;
+                view.forget_before(from);
+                assert!((from..items).all(|i| view.get(i) == Some(&i)), "{items} items from {from} on");
+                let whole = from / FAN * FAN;
+                let before = array.copied();
+                (0..whole.min(items)).for_each(|i| *array.get_mut(i).unwrap() = i + 1);
+                let ways = (array.height as usize) * Shared::<Node<usize>>::MEMORY * (1 + whole.div_ceil(FAN * FAN));
+                assert!(array.copied() - before <= ways as u64, "only nodes above the items are still shared");
+                (0..items)
+                    .for_each(|i| assert!(array.get(i) == Some(&i) || i < whole && array.get(i) == Some(&(i + 1))));
+            }
+            assert!((0..items).all(|i| view.get(i).is_none()));
         }
     }
 

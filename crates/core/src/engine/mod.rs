@@ -193,7 +193,11 @@ pub trait Source {
 }
 
 /// Tables at one instant. Cheap to take, and read in any thread while the live tables change.
-pub trait View: Source + Send + Sync {}
+pub trait View: Source + Send + Sync {
+    /// The caller is done with the rows of a table before this one and asks for them no more: the view may let go of what
+    /// only it still holds.
+    fn forget_before(&mut self, _table: TableId, _id: RowId) {}
+}
 
 /// Keeps the rows of tables.
 pub trait Engine: Source + Send + Any {

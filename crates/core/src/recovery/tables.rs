@@ -56,7 +56,8 @@ pub struct Saved {
     catalog: Catalog,
     sequences: Vec<(TableId, i64)>,
     are_definitions_written: bool,
-    /// The rows that are still to be written. Each view goes with its last row.
+    /// The rows that are still to be written; views let go of what is written, so that it is not kept for them when it
+    /// changes.
     views: VecDeque<(TableId, Arc<dyn View>)>,
     next: RowId,
     payload: Vec<u8>,
@@ -82,14 +83,17 @@ impl Saved {
             self.are_definitions_written = true;
             return Ok(true);
         }
-        let Some((table, view)) = self.views.front().cloned() else { return Ok(false) };
+        let Some((table, mut view)) = self.views.pop_front() else { return Ok(false) };
         let rows = self.fill(table, &*view).map_err(WriteError::Tables)?;
         if rows > 0 {
+            if let Some(view) = Arc::get_mut(&mut view) {
+                view.forget_before(table, self.next);
+            }
+            self.views.push_front((table, view));
             writer.block(Kind::Rows, &self.payload)?;
             writer.counts.rows += rows;
         } else {
             self.next = RowId(0);
-            self.views.pop_front();
         }
         Ok(!self.views.is_empty())
     }

@@ -130,6 +130,11 @@ impl Rows {
         None
     }
 
+    /// Lets go of the pages before a row, in a view that will not be asked for them again.
+    pub fn forget_before(&mut self, id: RowId) {
+        self.pages.forget_before(id.page() as usize);
+    }
+
     /// Visits every row in the order of ids.
     pub fn for_each(&self, mut visit: impl FnMut(RowId, &[u8])) {
         let mut from = Some(RowId(0));

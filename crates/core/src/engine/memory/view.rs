@@ -131,4 +131,10 @@ impl Source for MemoryView {
     }
 }
 
-impl View for MemoryView {}
+impl View for MemoryView {
+    fn forget_before(&mut self, table: TableId, id: RowId) {
+        if let Some((_, table)) = self.tables.iter_mut().find(|(id, _)| *id == table) {
+            table.rows.forget_before(id);
+        }
+    }
+}
