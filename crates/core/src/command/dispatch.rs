@@ -18,6 +18,7 @@ use crate::table::batch::Batch;
 use crate::table::datum::DatumRef;
 use crate::txn::Effect;
 use smallvec::SmallVec;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, LazyLock};
 
@@ -64,18 +65,25 @@ pub(crate) fn perform<R>(
     work: impl FnOnce(&mut Context<'_>) -> R,
 ) -> (R, Effect) {
     let mut effect = state.new_effect();
-    let mut context = Context { state, session, effect: &mut effect, origin, ready };
-    match catch_unwind(AssertUnwindSafe(|| work(&mut context))) {
-        Ok(result) => (result, effect),
-        Err(panic) => {
-            keep_after_panic(state, &effect);
-            resume_unwind(panic)
-        }
+    let mut unfinished = Unfinished(Context { state, session, effect: &mut effect, origin, ready });
+    let result = work(&mut unfinished.0);
+    mem::forget(unfinished);
+    (result, effect)
+}
+
+/// A command that is at work. Dropped, it has panicked: then what it has changed so far is written down. (To catch the
+/// panic instead would cost each command a call that cannot be inlined.)
+struct Unfinished<'a>(Context<'a>);
+
+impl Drop for Unfinished<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        // A second panic on the way out of the first would end the process.
+        let _ = catch_unwind(AssertUnwindSafe(|| keep_after_panic(self.0.state, self.0.effect)));
     }
 }
 
 /// Writes down what a command has changed before it panicked. Nobody is told of it, nor triggers.
-#[cold]
 fn keep_after_panic(state: &mut State, effect: &Effect) {
     state.stats.dirty += effect.dirty();
     state.journal.record(effect);
