@@ -149,7 +149,9 @@ class Workload:
             rows[self.ids] = (self.random.randrange(100), self._value())
         places = ", ".join(["(?, ?, ?)"] * len(rows))
         values = [value for number, row in rows.items() for value in (number, *row)]
-        return Step([("SQL", f"INSERT INTO {self.prefix} (id, n, t) VALUES {places}", *values)], lambda m: m.insert(rows))
+        return Step(
+            [("SQL", f"INSERT INTO {self.prefix} (id, n, t) VALUES {places}", *values)], lambda m: m.insert(rows)
+        )
 
     def _update(self, model: Model) -> Step:
         n = self.random.randrange(100)

@@ -136,6 +136,12 @@ impl Journal {
         }
     }
 
+    /// Does the log take what is written to it? Without one, everything is well, too.
+    #[inline]
+    pub fn is_fine(&self) -> bool {
+        self.log.as_ref().is_none_or(|log| log.condition() == Condition::Fine)
+    }
+
     /// An error if the log takes nothing: the disk is full, or a write to it has failed.
     #[inline]
     pub fn check_write(&self) -> Result<()> {

@@ -408,7 +408,10 @@ impl<'a> Baton<'a> {
         let mut effect = state.new_effect();
         let (now_ms, mut slice) = (state.clock.now_ms, 0);
         // Ten slices of some hundred keys stay below a millisecond; what is left waits for the next round.
-        while state.active_expire && slice < 10 && state.keyspace.expire_due(now_ms, &mut effect.keys).1 {
+        // What the log does not take is not done, either: keys whose time is up are hidden until it does.
+        state.keyspace.shared.keeps_expired = !state.journal.is_fine();
+        let expires = state.active_expire && !state.keyspace.shared.keeps_expired;
+        while expires && slice < 10 && state.keyspace.expire_due(now_ms, &mut effect.keys).1 {
             slice += 1;
         }
         dispatch::commit_alone(state, effect);

@@ -187,10 +187,10 @@ fn gate(state: &mut State, session: &mut Session, command: &Command) -> Result<(
     if state.config.maxmemory != 0 && !room::make(state, session) && needs_memory(session, command) {
         return Err(out_of_memory());
     }
-    if spec.flags.intersects(Flags::WRITE) || session.multi.is_some() {
+    state.keyspace.shared.keeps_expired = !state.journal.is_fine();
+    if state.keyspace.shared.keeps_expired {
         check_log(state, session, spec)?;
     }
-    state.journal.check_read(session, state.config.durability, || sees_data(spec))?;
     if session.in_subscribed_mode() && !spec.flags.contains(Flags::SUBSCRIBED) {
         return Err(Error::err(format!(
             "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
@@ -202,19 +202,22 @@ fn gate(state: &mut State, session: &mut Session, command: &Command) -> Result<(
 }
 
 /// Does it show data? EXEC shows what was queued when all of it was safe still; and libraries of functions are data.
-#[cold]
 fn sees_data(spec: &Spec) -> bool {
     const SEES_DATA: Flags = Flags::READONLY.union(Flags::WRITE).union(Flags::SQL).union(Flags::MAY_REPLICATE);
     spec.flags.intersects(SEES_DATA)
         || matches!(spec.name, "exec" | "function|list" | "function|dump" | "function|stats")
 }
 
-/// An error if the command writes and the log takes nothing. EXEC does what is in its queue, and SQL is asked when it
-/// writes.
-fn check_log(state: &State, session: &Session, spec: &Spec) -> Result<(), Error> {
+/// The log takes nothing: an error if the command writes, or reads what is lost. EXEC does what is in its queue, and SQL is
+/// asked when it writes.
+#[cold]
+fn check_log(state: &State, session: &mut Session, spec: &Spec) -> Result<(), Error> {
     let queue_writes = || spec.name == "exec" && session.multi.as_ref().is_some_and(|multi| multi.writes);
     let writes = spec.flags.contains(Flags::WRITE) && !spec.flags.contains(Flags::SQL);
-    if writes || queue_writes() { state.journal.check_write() } else { Ok(()) }
+    if writes || queue_writes() {
+        state.journal.check_write()?;
+    }
+    state.journal.check_read(session, state.config.durability, || sees_data(spec))
 }
 
 /// May the command not run when memory is short? EXEC is what its queue is, and a queue must not grow.

@@ -98,7 +98,23 @@ impl<'a> Keys<'a> {
 
     // ---- looking
 
-    /// Removes the key if its time is up.
+    /// Is the key's time up? Then it is removed, if that can be written down, and hidden in any case.
+    #[inline]
+    fn is_over(&mut self, key: HashedKey<'_>) -> bool {
+        if self.shared.keeps_expired {
+            return self.database.get(key).is_some_and(|entry| entry.is_expired(self.now_ms));
+        }
+        self.expire_if_due(key);
+        false
+    }
+
+    /// The entry, if it lives.
+    #[inline]
+    fn live(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
+        if self.is_over(key) { None } else { self.database.get(key) }
+    }
+
+    /// Removes the key if its time is up, as before another takes its place.
     #[inline]
     fn expire_if_due(&mut self, key: HashedKey<'_>) {
         if self.database.len_with_deadline() > 0
@@ -133,12 +149,6 @@ impl<'a> Keys<'a> {
         true
     }
 
-    #[inline]
-    fn live(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
-        self.expire_if_due(key);
-        self.database.get(key)
-    }
-
     /// The entry, if it lives; leaves no trace of the look-up.
     pub fn look(&mut self, key: &[u8]) -> Option<EntryRef<'_>> {
         self.live(key.into())
@@ -148,7 +158,8 @@ impl<'a> Keys<'a> {
     #[inline]
     fn own(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
         let (clock, now_ms) = (self.shared.clock.draw_to_change(key.hash), self.now_ms);
-        self.live(key).inspect(|entry| clock.touch(*entry, now_ms))
+        self.expire_if_due(key);
+        self.database.get(key).inspect(|entry| clock.touch(*entry, now_ms))
     }
 
     /// The entry, if it lives, for a command that reads it: marked as used, and counted.
@@ -161,8 +172,7 @@ impl<'a> Keys<'a> {
     /// The entry, if it lives, for a command that asks about it only (TTL): counted, and listeners hear of a miss.
     #[inline]
     fn glance(&mut self, key: HashedKey<'_>) -> Option<EntryRef<'_>> {
-        self.expire_if_due(key);
-        let entry = self.database.get(key);
+        let entry = if self.is_over(key) { None } else { self.database.get(key) };
         match entry {
             Some(_) => self.shared.stats.hits += 1,
             None => {
@@ -175,8 +185,8 @@ impl<'a> Keys<'a> {
 
     /// The entry, if it lives, for OBJECT: counted.
     pub fn inspect(&mut self, key: &[u8]) -> Option<EntryRef<'_>> {
-        self.expire_if_due(key.into());
-        let entry = self.database.get(key);
+        let key = key.into();
+        let entry = if self.is_over(key) { None } else { self.database.get(key) };
         let count = if entry.is_some() { &mut self.shared.stats.hits } else { &mut self.shared.stats.misses };
         *count += 1;
         entry
@@ -490,7 +500,8 @@ impl<'a> Keys<'a> {
     /// Sets or removes a key's deadline. False if there is no key, or no deadline to remove.
     pub fn set_expire(&mut self, key: &[u8], expire_at: Option<i64>) -> bool {
         let hashed = HashedKey::from(key);
-        let Some(old) = self.live(hashed).map(EntryRef::expire_at) else { return false };
+        self.expire_if_due(hashed);
+        let Some(old) = self.database.get(hashed).map(EntryRef::expire_at) else { return false };
         if old.is_none() && expire_at.is_none() {
             return false;
         }

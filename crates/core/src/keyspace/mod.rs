@@ -51,6 +51,8 @@ pub struct Shared {
     pub reaper: reaper::Reaper,
     /// The passes that save all keys.
     pub epochs: saving::Epochs,
+    /// Keys whose time is up are hidden but stay, because the log takes nothing: not their removal, either.
+    pub keeps_expired: bool,
     /// Keys that may have to go.
     pub evictor: evict::Evictor,
 }

@@ -2,13 +2,15 @@
 //! that was promised to be safe (invariants 2 and 5).
 
 use super::tests::Client;
+use super::trigger_tests::World;
 use super::*;
 use crate::command::context::Origin;
-use crate::env::Xoshiro;
 use crate::env::simulated::{Operation, SimulatedFiles};
+use crate::env::{TestEnv, Xoshiro};
 use crate::procedure::payload;
 use crate::table::library::{Libraries, LibraryDef};
 use std::io::ErrorKind;
+use std::sync::atomic::AtomicI64;
 
 /// The state as a crash test compares it.
 type State = (u64, u64);
@@ -32,11 +34,15 @@ fn settings() -> LogSettings {
 }
 
 fn open(files: &SimulatedFiles) -> Result<Client> {
+    open_with(files, Options::default())
+}
+
+fn open_with(files: &SimulatedFiles, options: Options) -> Result<Client> {
     let options = Options {
         files: Some(Arc::new(files.clone())),
         durability: Some(Durability::Sync),
         log: settings(),
-        ..Options::default()
+        ..options
     };
     let store = Store::open(options)?;
     let session = store.enter().open_session(Door::Embedded, Arc::new(crate::session::NoWaker));
@@ -285,6 +291,56 @@ fn a_failed_sync_stops_writes_and_reads_go_on() {
     // What nobody was told to be safe may be there or not.
     assert!([Reply::bulk("safe"), Reply::bulk("lost")].contains(&client.call(&["GET", "a"])));
     assert_eq!(Reply::Ok, client.call(&["SET", "b", "1"]));
+}
+
+/// A key whose time was up made every read of a careful session fail once the log had: its removal is a change, too.
+#[test]
+fn keys_whose_time_is_up_are_hidden_while_the_log_takes_nothing() {
+    for fails in [true, false] {
+        let files = SimulatedFiles::new(5);
+        let now_us = Arc::new(AtomicI64::new(TestEnv::new(1).now_us));
+        let env = World(now_us.clone(), Xoshiro::from_seed(1));
+        let client = open_with(&files, Options { env: Some(Box::new(env)), ..Options::default() }).unwrap();
+        let keep = || client.store.keep(client.store.enter().activate(client.session).unwrap().promise());
+        client.call(&["SET", "short", "1", "PX", "3600000"]);
+        client.call(&["SET", "other", "2", "PX", "3600000"]);
+        client.call(&["SADD", "long", "3"]);
+        keep().unwrap();
+        match fails {
+            true => files.fail(Operation::Sync, 1, ErrorKind::Other),
+            false => files.set_capacity(0),
+        }
+        let log = client.store.log().unwrap();
+        client.call(&["SET", "filler", &"x".repeat(20_000)]);
+        while log.condition() == Condition::Fine {
+            std::thread::yield_now();
+        }
+        let last = log.last();
+        now_us.fetch_add(7_200_000_000, Ordering::Relaxed);
+        client.store.enter().keep_house(Vec::new());
+        client.call(&["DURABILITY", "INTERVAL"]);
+        for (command, reply) in [
+            (&["GET", "short"][..], Reply::Nil),
+            (&["EXISTS", "short", "other", "long"], Reply::Int(1)),
+            (&["TTL", "other"], Reply::Int(-2)),
+            (&["SCARD", "long"], Reply::Int(1)),
+            (&["SQL", "SELECT count(*) FROM keys()"], client.call(&["SQL", "SELECT 2 AS \"count(*)\""])),
+        ] {
+            assert_eq!(reply, client.call(command), "{command:?}");
+        }
+        assert_eq!(last, log.last(), "nothing was given to the log");
+        assert_eq!(0, client.store.enter().state().keyspace.shared.stats.expired);
+        if !fails {
+            files.set_capacity(u64::MAX);
+            while log.condition() != Condition::Fine {
+                std::thread::yield_now();
+            }
+            assert_eq!(Reply::Int(1), client.call(&["RPUSH", "short", "a list now"]));
+            client.store.enter().keep_house(Vec::new());
+            assert_eq!(Reply::Int(3), client.call(&["DBSIZE"]));
+            assert_eq!(2, client.store.enter().state().keyspace.shared.stats.expired);
+        }
+    }
 }
 
 /// The log may fail when a command has passed the gate and is not at its end: the change is made, and the log does not
